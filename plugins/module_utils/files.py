@@ -1,0 +1,291 @@
+# Copyright (c) 2026, hpc.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whole files: read with limits, replace in one step, remove, lock."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+import typing as t
+
+from .errors import FileError, InputError
+
+DEFAULT_MODE = 0o644
+# A node map or a config.cfg has some kilobytes; what is larger is another file.
+PLAIN_LIMIT = 1024 * 1024
+TEMPORARY = ".hpc-fabric-"
+
+CURES = {
+    errno.ENOSPC: "The file system is full: free space there, then run again",
+    errno.EDQUOT: "The disk quota is used up: free space there, then run again",
+    errno.EROFS: "The file system is mounted read-only: find out why (journalctl -k), remount it, then run again",
+    errno.EACCES: "Run as root (become: true), or correct the permissions of the file and its folders",
+    errno.EPERM: "Run as root (become: true), and look for the immutable attribute (lsattr)",
+    errno.EISDIR: "A folder is in the place of the file: move it away, or correct the path",
+    errno.ENOTDIR: "A part of the path is a file, not a folder: correct the path",
+    errno.ENOENT: "The folder does not exist: create it, or correct the path",
+    errno.EBUSY: "The file is a mount point of its own (a bind mount?): mount its folder instead, or unmount it",
+    errno.ELOOP: "The path runs through a loop of symbolic links: correct the links",
+    errno.EIO: "The disk reports an error: see journalctl -k",
+    errno.ENAMETOOLONG: "The path is too long: correct it",
+}
+
+
+def failure(action: str, path: str, exc: OSError) -> FileError:
+    """An error that says what was done to which file, what the system answered and what to do."""
+    number = exc.errno or 0
+    cure = CURES.get(number, "Correct this, then run again")
+    return FileError(f"Cannot {action} {path}: {exc.strerror or exc}. {cure}.", path, exc.errno)
+
+
+def read_bytes(path: str, limit: int | None = None) -> bytes | None:
+    """The content of a regular file, None when it does not exist. Raises FileError for all else.
+
+    limit: bytes; a longer file is an error. Never waits, not for a FIFO in the place of the file either.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise failure("read", path, exc) from exc
+    with os.fdopen(handle, "rb") as source:
+        kind = os.fstat(source.fileno()).st_mode
+        if not stat.S_ISREG(kind):
+            raise FileError(
+                f"Cannot read {path}: it is {kind_name(kind)}, expected a regular file. Move it away, or correct the path.",
+                path,
+            )
+        try:
+            data = source.read() if limit is None else source.read(limit + 1)
+        except OSError as exc:
+            raise failure("read", path, exc) from exc
+    if limit is not None and len(data) > limit:
+        raise FileError(
+            f"Cannot use {path}: it is larger than {limit} bytes, expected a short text file. Is this the right path?",
+            path,
+        )
+    return data
+
+
+def read_text(path: str, limit: int | None = None) -> str | None:
+    """The file as text (UTF-8; other bytes survive as surrogates; a BOM is kept), None when it does not exist."""
+    data = read_bytes(path, limit)
+    return None if data is None else decode(data)
+
+
+def read_plain(path: str) -> str | None:
+    """A text file that is to be edited or replaced, None when it does not exist.
+
+    Refuses what a replacement would destroy or what is no such file: a symbolic link, a folder, a device, binary
+    content, more than PLAIN_LIMIT bytes.
+    """
+    try:
+        kind = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise failure("read", path, exc) from exc
+    if stat.S_ISLNK(kind):
+        raise FileError(
+            f"Cannot use {path}: it is a symbolic link to {os.readlink(path)}, expected a regular file of this host alone. "
+            "Give the path that it points to, or replace the link by the file.",
+            path,
+        )
+    text = read_text(path, PLAIN_LIMIT)
+    if text is not None and "\0" in text:
+        raise InputError(
+            f"Cannot use {path}: binary data (a NUL byte at offset {len(encode(text[: text.index(chr(0))]))}), expected "
+            "plain text. The file is damaged (a power cut?) or not the right one: move it away or put a good copy back."
+        )
+    return text
+
+
+def decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def kind_name(mode: int) -> str:
+    """What a file is, in words, from its st_mode."""
+    tests = (
+        (stat.S_ISREG, "a regular file"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISLNK, "a symbolic link"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+    )
+    return next((name for test, name in tests if test(mode)), "a device")
+
+
+def ensure_folder(path: str, mode: int = 0o755) -> bool:
+    """Create a folder and its parents; True when it was not there."""
+    if os.path.isdir(path):
+        return False
+    try:
+        os.makedirs(path, mode, exist_ok=True)
+        sync_folder(os.path.dirname(os.path.abspath(path)))
+    except OSError as exc:
+        raise failure("create the folder", path, exc) from exc
+    return True
+
+
+def sync_folder(path: str) -> None:
+    handle = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace(path: str, data: bytes, mode: int | None = None, uid: int | None = None, gid: int | None = None) -> None:
+    """Put data in the place of a file in one step: at any moment the old or the new content is there, whole.
+
+    What is not given (mode, owner, extended attributes such as the SELinux label) is taken from the old file; a new
+    one gets DEFAULT_MODE. What an interrupted writer of the same file left behind is removed. Raises FileError; the old
+    file is then untouched.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    temporary = ""
+    handle = -1
+    try:
+        old = None
+        try:
+            old = os.lstat(path)
+        except FileNotFoundError:
+            pass
+        if old is not None and not stat.S_ISREG(old.st_mode):
+            raise FileError(
+                f"Cannot write {path}: it is {kind_name(old.st_mode)}, expected a regular file. Move it away, or correct "
+                "the path.",
+                path,
+            )
+        clear_stale(folder, name)
+        handle, temporary = create_temporary(folder, name)
+        write_all(handle, data)
+        if old is not None:
+            copy_attributes(path, handle)
+        owner = (-1 if uid is None else uid, -1 if gid is None else gid)
+        if old is not None:
+            owner = (old.st_uid if uid is None else uid, old.st_gid if gid is None else gid)
+        if owner != (-1, -1):
+            os.fchown(handle, *owner)
+        # After chown, which clears set-id bits; not subject to the umask.
+        os.fchmod(handle, mode if mode is not None else stat.S_IMODE(old.st_mode) if old else DEFAULT_MODE)
+        os.fsync(handle)
+        os.rename(temporary, path)
+        temporary = ""
+        sync_folder(folder)
+    except OSError as exc:
+        raise failure("write", path, exc) from exc
+    finally:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        if handle >= 0:
+            os.close(handle)
+
+
+def create_temporary(folder: str, name: str) -> tuple[int, str]:
+    """A new file beside the target, locked as long as its writer lives: that is how clear_stale knows it from litter."""
+    while True:
+        path = os.path.join(folder, f".{name}{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}")
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:
+            return handle, path  # no locks on this file system: clear_stale cannot lock there either
+        if os.fstat(handle).st_nlink:
+            return handle, path
+        os.close(handle)  # another writer took it for litter between creation and lock
+
+
+def clear_stale(folder: str, name: str) -> None:
+    """Remove the temporary files that writers of folder/name left when they were killed."""
+    prefix = f".{name}{TEMPORARY}"
+    for entry in os.listdir(folder):
+        if not entry.startswith(prefix):
+            continue
+        path = os.path.join(folder, entry)
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+            finally:
+                os.close(handle)
+
+
+def write_all(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def copy_attributes(path: str, handle: int) -> None:
+    """Carry extended attributes over, as far as the file system and our rights allow."""
+    with contextlib.suppress(OSError, AttributeError):
+        for name in os.listxattr(path):
+            with contextlib.suppress(OSError):
+                os.setxattr(handle, name, os.getxattr(path, name))
+
+
+def remove(path: str) -> bool:
+    """Remove a file; False when there was none."""
+    try:
+        os.unlink(path)
+        sync_folder(os.path.dirname(os.path.abspath(path)))
+    except FileNotFoundError:
+        return False
+    except OSError as exc:
+        raise failure("remove", path, exc) from exc
+    return True
+
+
+@contextlib.contextmanager
+def locked(path: str, timeout: float = 30.0) -> t.Iterator[None]:
+    """Hold an exclusive lock on the file path, which is created and stays. Raises FileError after timeout seconds.
+
+    The lock ends with its holder, however that ends. The file holds the holder's process id, for the error message.
+    """
+    ensure_folder(os.path.dirname(os.path.abspath(path)))
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as exc:
+        raise failure("open the lock", path, exc) from exc
+    try:
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise FileError(
+                        f"Another run holds the lock {path} (process {lock_holder(handle)}), waited {timeout:g} s for it. "
+                        "Wait until it ends (ps -fp shows what it does), then run again.",
+                        path,
+                    ) from None
+                time.sleep(0.05)
+            except OSError as exc:
+                raise failure("lock", path, exc) from exc
+        # The number is for people only: a full disk must not prevent the lock.
+        with contextlib.suppress(OSError):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def lock_holder(handle: int) -> str:
+    return os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
