@@ -27,7 +27,10 @@ if [ "$("$venv/bin/python" -c 'import sys; print(*sys.version_info[:2], sep=".")
     rm -rf "$venv"
     "$python" -m venv "$venv"
 fi
-"$venv/bin/pip" install --quiet --requirement "$root/requirements-dev.txt"
+if ! "$venv/bin/pip" install --quiet --requirement "$root/requirements-dev.txt" >"$cache/setup.log" 2>&1; then
+    cat "$cache/setup.log" >&2
+    die "pip could not install requirements-dev.txt with $python, see above"
+fi
 
 mkdir -p "$root/.collections/ansible_collections/hpc"
 ln -sfn ../../.. "$root/.collections/ansible_collections/hpc/fabric"
