@@ -7,15 +7,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import typing as t
 
 from ..errors import InputError
-from .node_map import is_address, printable
+from .node_map import printable
 
-# Documented defaults, in force where a key is absent. IMEX_CMD_ENABLED and IMEX_CMD_PORT are the shipped values, since
-# the documentation names none.
+# Documented defaults, in force where a key is absent; of UNDOCUMENTED keys the shipped values.
 DEFAULTS = {
     "LOG_LEVEL": "4",
     "LOG_FILE_NAME": "/var/log/nvidia-imex.log",
@@ -38,41 +36,7 @@ DEFAULTS = {
     "IMEX_CMD_PORT": "50005",
     "IMEX_NODE_DISCONNECTED_GRACE_TIME": "-1",
 }
-PORTS = ("SERVER_PORT", "IMEX_CMD_PORT")
-TLS_KEYS = (
-    "IMEX_SERVER_KEY",
-    "IMEX_SERVER_CERT",
-    "IMEX_SERVER_CERT_AUTH",
-    "IMEX_CLIENT_KEY",
-    "IMEX_CLIENT_CERT",
-    "IMEX_CLIENT_CERT_AUTH",
-)
-SWITCH = ("0", "1")
-WORDS = {
-    "LOG_LEVEL": ("0", "1", "2", "3", "4"),
-    "LOG_APPEND_TO_LOG": SWITCH,
-    "LOG_USE_SYSLOG": SWITCH,
-    "DAEMONIZE": SWITCH,
-    "IMEX_ENABLE_AUTH_ENCRYPTION": SWITCH,
-    "IMEX_CMD_ENABLED": SWITCH,
-    "IMEX_GSS_SHUTDOWN_ON_FAILURE": SWITCH,
-    "IMEX_WAIT_FOR_QUORUM": ("NONE", "RECOVERY", "FULL"),
-    "IMEX_AUTH_ENCRYPTION_MODE": ("SSL_TLS", "GSS_AUTH_ENCRYPT", "GSS_AUTH_ONLY"),
-    "IMEX_AUTH_SOURCE": ("", "FILE", "ENV_PATH", "ENV_VAL"),
-}
-# The smallest whole number that a key accepts.
-NUMBERS = {
-    "LOG_FILE_MAX_SIZE": 1,
-    "LOG_MAX_ROTATE_COUNT": 0,
-    "IMEX_GSS_TIMEOUT_SEC": -1,
-    "IMEX_GSS_RETRY_INTERVAL_SEC": 0,
-    "IMEX_GSS_SEC_CONTEXT_LIFETIME_SEC": -1,
-    "IMEX_NODE_DISCONNECTED_GRACE_TIME": -1,
-    "IMEX_CONN_WAIT_TIMEOUT": 0,
-}
-ADDRESSES = ("BIND_INTERFACE_IP", "IMEX_CMD_BIND_INTERFACE_IP")
-PATHS = ("LOG_FILE_NAME", "STATS_FILE_NAME", "IMEX_NODE_CONFIG_FILE", "IMEX_CMD_UNIX_DOMAIN_PATH")
-PATH_LIMIT = 256
+UNDOCUMENTED = ("IMEX_CMD_ENABLED", "IMEX_CMD_PORT")
 
 KEY = "[A-Za-z_][A-Za-z0-9_]*"
 # What stands before the value, the value, what stands behind it (blanks, a comment after a blank, the line's end).
@@ -112,17 +76,13 @@ class Limits(t.NamedTuple):
 NO_LIMITS = Limits()
 
 
-def lines_of(text: str) -> list[str]:
-    return text.split("\n")
-
-
 def parse(text: str, path: str) -> ConfigFile:
     """Read a config.cfg as found on a host. Never raises; line numbers start at 1."""
     values: dict[str, str] = {}
     places: dict[str, list[int]] = {}
     problems: list[str] = []
     warnings: list[str] = []
-    for number, line in enumerate(lines_of(text.lstrip("\ufeff")), 1):
+    for number, line in enumerate(text.lstrip("\ufeff").split("\n"), 1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             continue
@@ -163,7 +123,7 @@ def edit(text: str, wanted: t.Mapping[str, str], path: str) -> Edited:
     """
     refuse_unclear(parse(text, path), path)
     bom = text[: len(text) - len(text.lstrip("\ufeff"))]
-    lines = lines_of(text[len(bom) :])
+    lines = text[len(bom) :].split("\n")
     missing = dict(wanted)
     changes: list[ConfigChange] = []
     for index, line in enumerate(lines):
@@ -232,6 +192,11 @@ def normalise(wanted: t.Mapping[str, t.Any]) -> dict[str, str]:
     return result
 
 
+def effective(values: t.Mapping[str, str], key: str) -> str | None:
+    """As value(), but None where neither the file nor the documentation says what is in force."""
+    return None if key not in values and key in UNDOCUMENTED else value(values, key)
+
+
 def check(
     values: t.Mapping[str, str],
     limits: Limits = NO_LIMITS,
@@ -244,84 +209,6 @@ def check(
     given: keys that the caller sets; a bad value of another key, which the daemon lives with up to now, is a warning.
     None: all are given.
     """
-    faults: list[str] = []
-    warnings: list[str] = []
-    for key in values:
-        fault = value_fault(key, values[key])
-        if fault and (given is None or key in given or key in PORTS):
-            faults.append(fault)
-        elif fault:
-            warnings.append(f"{what}: {fault}")
-    ports = {key: value(values, key) for key in PORTS}
-    if ports["SERVER_PORT"] == ports["IMEX_CMD_PORT"]:
-        faults.append(f"SERVER_PORT and IMEX_CMD_PORT are both {ports['SERVER_PORT']}, expected two different ports")
-    for key, port in ports.items():
-        low, high = limits.ephemeral or (1, 0)
-        if port.isdigit() and low <= int(port) <= high:
-            warnings.append(
-                f"{what}: {key} {port} is in the kernel's ephemeral range {low}-{high}, so another program can hold it "
-                "when the daemon starts: reserve it (sysctl net.ipv4.ip_local_reserved_ports) or take a port outside"
-            )
-    inner = value(values, "IMEX_CONN_WAIT_TIMEOUT")
-    if inner.isdigit() and limits.start_timeout is not None and int(inner) >= limits.start_timeout:
-        faults.append(
-            f"IMEX_CONN_WAIT_TIMEOUT is {inner} s, expected less than the start timeout of {limits.start_timeout:g} s: systemd "
-            "would end the daemon before it gives up by itself"
-        )
-    security_faults, security_warnings = check_security(values)
-    if faults + security_faults:
-        raise InputError(f"{what} cannot be used, nothing was written: {'; '.join(faults + security_faults)}.")
-    return (*warnings, *(f"{what}: {warning}" for warning in security_warnings))
+    from . import config_rules
 
-
-def value_fault(key: str, text: str) -> str:
-    """Why a key cannot have this value, empty when it can or when the key is not known."""
-    if key in PORTS:
-        good = re.fullmatch("[0-9]{1,5}", text) and 0 < int(text) < 65536
-        return "" if good else f"{key} is {text!r}, expected a port from 1 to 65535"
-    if key in WORDS:
-        words = [word or "nothing" for word in WORDS[key]]
-        return "" if text in WORDS[key] else f"{key} is {text!r}, expected {', '.join(words[:-1])} or {words[-1]}"
-    if key in NUMBERS:
-        good = re.fullmatch("-?[0-9]+", text) and int(text) >= NUMBERS[key]
-        return "" if good else f"{key} is {text!r}, expected a whole number from {NUMBERS[key]}"
-    if key in ADDRESSES:
-        return "" if not text or is_address(text) else f"{key} is {text!r}, expected an address or nothing"
-    if key in PATHS:
-        if len(text) > PATH_LIMIT:
-            return f"{key} has {len(text)} characters, expected at most {PATH_LIMIT}"
-        if key == "IMEX_NODE_CONFIG_FILE" and not text:
-            return f"{key} is empty, expected a path"
-        return "" if not text or text.startswith("/") else f"{key} is {text!r}, expected a path that begins with /"
-    return ""
-
-
-def check_security(values: t.Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Faults and warnings of the authentication keys (reference 1.5, 1.10)."""
-    missing = [key for key in TLS_KEYS if not value(values, key)]
-    enabled = value(values, "IMEX_ENABLE_AUTH_ENCRYPTION") == "1"
-    mode = value(values, "IMEX_AUTH_ENCRYPTION_MODE")
-    if not enabled:
-        if value(values, "IMEX_AUTH_SOURCE") or len(missing) < len(TLS_KEYS):
-            return [], [
-                "keys of the encryption are set, but IMEX_ENABLE_AUTH_ENCRYPTION is not 1, so nothing is encrypted"
-            ]
-        return [], []
-    if mode == "SSL_TLS":
-        if not value(values, "IMEX_AUTH_SOURCE"):
-            missing.insert(0, "IMEX_AUTH_SOURCE")
-        if missing:
-            return [f"IMEX_ENABLE_AUTH_ENCRYPTION is 1 with SSL_TLS, which needs also: {', '.join(missing)}"], []
-    elif mode not in WORDS["IMEX_AUTH_ENCRYPTION_MODE"]:
-        return [f"IMEX_AUTH_ENCRYPTION_MODE is {mode!r} with encryption enabled: the daemon would not start"], []
-    return [], []
-
-
-def ephemeral_range(proc_root: str = "/proc") -> tuple[int, int] | None:
-    """The kernel's range of local ports, None when it cannot be read."""
-    try:
-        with open(os.path.join(proc_root, "sys/net/ipv4/ip_local_port_range"), encoding="ascii") as source:
-            low, high = source.read().split()
-            return int(low), int(high)
-    except (OSError, ValueError):
-        return None
+    return config_rules.check(values, limits, given, what=what)
