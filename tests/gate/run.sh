@@ -133,7 +133,7 @@ step_mypy() {
     files '^plugins/.*\.py$' >/dev/null
     cd "$top"
     mypy --config-file ansible_collections/hpc/fabric/.mypy.ini --cache-dir "$cache/mypy" \
-        ansible_collections/hpc/fabric/plugins ansible_collections/hpc/fabric/tests
+        ansible_collections/hpc/fabric/plugins ansible_collections/hpc/fabric/tests/unit
 }
 
 step_ansible-lint() {
