@@ -3,13 +3,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Shared by setup.sh and run.sh; read with ".". Sets root and PATH.
+# Shared by setup.sh and run.sh; read with "." after root, venv and cache are set. Sets PATH.
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-venv=$root/.venv
-cache=$root/.cache
-skip_status=77
-
+: "${root:?}" "${venv:?}" "${cache:?}"
 mkdir -p "$cache"
 # No colours, boxes or prompts in logs, and nothing of ours in the user's ~/.ansible.
 export NO_COLOR=1 ANSIBLE_NOCOLOR=1 PY_COLORS=0 ANSIBLE_HOME=$cache/ansible PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -33,7 +29,7 @@ die() { echo "$(basename "$0"): $*" >&2; exit 1; }
 skip() {
     echo "SKIPPED: $1 because $2"
     [ "${CI:-}" != true ] || exit 1
-    exit "$skip_status"
+    exit 77
 }
 
 # apt_tools COMMAND:PACKAGE..  True when all commands are there, after installing what is missing where that is possible.

@@ -12,7 +12,10 @@
 # What needs root or a package that cannot be had says SKIPPED, which is a failure where CI=true.
 # Logs: .cache/gate/STEP.log
 set -euo pipefail
-. "$(dirname "$0")/lib.sh"
+root=$(cd "$(dirname "$0")/../.." && pwd)
+venv=$root/.venv
+cache=$root/.cache
+. "$root/tests/gate/lib.sh"
 self=$root/tests/gate/run.sh
 logs=$cache/gate
 
@@ -297,7 +300,7 @@ run_step() {
     running=
     case $rc in
     0) word=ok ;;
-    "$skip_status") word=SKIPPED ;;
+    77) word=SKIPPED ;;
     *) word=FAILED ;;
     esac
     {
@@ -356,7 +359,7 @@ case ${1:-} in
         bash "$self" --one "$step" || rc=$?
         case $rc in
         0) echo "ok       $((SECONDS - start))s $step" ;;
-        "$skip_status") echo "SKIPPED  $((SECONDS - start))s $step" ;;
+        77) echo "SKIPPED  $((SECONDS - start))s $step" ;;
         *) echo "FAILED   $((SECONDS - start))s $step"; status=1 ;;
         esac
     done

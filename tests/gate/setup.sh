@@ -5,7 +5,10 @@
 
 # "make setup": a virtual environment with the pinned tools, and the link that gives this checkout its collection name.
 set -euo pipefail
-. "$(dirname "$0")/lib.sh"
+root=$(cd "$(dirname "$0")/../.." && pwd)
+venv=$root/.venv
+cache=$root/.cache
+. "$root/tests/gate/lib.sh"
 
 # The newest ansible-core needs Python 3.12; on 3.11 requirements-dev.txt takes the last one that runs there.
 wanted=(3.12 3.13 3.14 3.11)
