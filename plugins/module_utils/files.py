@@ -175,3 +175,14 @@ def locked(path: str, timeout: float = 30.0) -> t.ContextManager[None]:
     from . import atomic
 
     return atomic.locked(path, timeout)
+
+
+def changed_at(*paths: str) -> float | None:
+    """When the youngest of the files that exist got its content (seconds since the epoch); None when there is none."""
+    times = []
+    for path in paths:
+        try:
+            times.append(os.stat(path).st_mtime)
+        except OSError:
+            continue
+    return max(times, default=None)

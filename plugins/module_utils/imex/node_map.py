@@ -182,6 +182,16 @@ def is_address(entry: str) -> bool:
     return parse_address(entry.strip()) is not None
 
 
+def is_loopback(entry: str) -> bool:
+    address = parse_address(entry.strip())
+    return address is not None and within(address, LOOPBACK)
+
+
+def is_member(entry: str) -> bool:
+    """True for what can stand for a node at all: an address or a host name."""
+    return is_address(entry) or (not re.fullmatch(NUMBERS, canonical(entry)) and is_name(entry))
+
+
 def is_name(entry: str) -> bool:
     """True for a host name as DNS knows it (RFC 1123; underscores, which some sites use, are accepted)."""
     name = canonical(entry).replace("_", "a")
@@ -217,7 +227,7 @@ def parse(text: str, path: str) -> ParsedMap:
         if not entry:
             continue
         node = canonical(entry)
-        if not is_address(entry) and (re.fullmatch(NUMBERS, node) or not is_name(entry)):
+        if not is_member(node):
             problems.append(f"{path} line {number}: {printable(entry)} is neither an address nor a host name")
             node = entry
         elif node in first:

@@ -1,0 +1,405 @@
+# Copyright (c) 2026, hpc.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a host should change: its node map, its config.cfg, and whether its daemon must be restarted for them.
+
+assess() decides and touches nothing; host_files.py reads what it needs and writes what it says.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ..errors import InputError
+from . import config_file, node_map
+
+if t.TYPE_CHECKING:
+    from .daemon import Loaded
+    from .unit import Unit
+
+# The first driver whose daemon takes host names in the node map (reference 1.9).
+HOSTNAMES_SINCE = (570, 158, 1)
+SHOWN = 10
+
+
+class Wanted(t.NamedTuple):
+    """What the caller asks for. nodes, config: as given; max_removed, start_timeout: None for no limit.
+
+    local_addresses: of this host, canonical or not; check_mode: nothing will be written, so what another step of the same
+    run brings may still be missing.
+    """
+
+    state: str = "present"
+    nodes: tuple[str, ...] = ()
+    order: str = "given"
+    config: tuple[tuple[str, t.Any], ...] = ()
+    create_config: bool = True
+    policy: node_map.Policy = node_map.Policy()
+    require_local_address: bool = True
+    max_removed: int | None = None
+    local_addresses: tuple[str, ...] = ()
+    start_timeout: float | None = None
+    check_mode: bool = False
+
+
+class Found(t.NamedTuple):
+    """What the host has. A text is None where there is no file; unit is None where systemd could not be asked.
+
+    mismatch: node_map or version where the daemon's own row says so; names: what the host names among the wanted nodes
+    resolve to here; version: of the daemon or the driver, None when not known.
+    """
+
+    nodes_path: str
+    config_path: str
+    nodes_text: str | None = None
+    config_text: str | None = None
+    unit: Unit | None = None
+    loaded: Loaded | None = None
+    mismatch: str = ""
+    ephemeral: tuple[int, int] | None = None
+    names: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    version: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def running(self) -> bool | None:
+        """Whether there is a daemon that has read its files; None when systemd could not be asked."""
+        return None if self.unit is None else self.unit.running or self.unit.starting
+
+
+class Reason(t.NamedTuple):
+    """Why a restart is required; code is one of the documented words."""
+
+    code: str
+    message: str
+
+
+class Deployment(t.NamedTuple):
+    """What is to be done and what it means. A text_after of None leaves the file; unit_changes: of stop, disable.
+
+    config_pending: keys in which the running daemon differs from the file as it will be.
+    """
+
+    state: str
+    changed: bool
+    nodes: tuple[str, ...]
+    digest: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    reordered: bool
+    config_changes: tuple[config_file.ConfigChange, ...]
+    config_pending: tuple[config_file.ConfigChange, ...]
+    warnings: tuple[str, ...]
+    loaded: Loaded | None
+    restart_required: bool
+    restart_reasons: tuple[Reason, ...]
+    nodes_text_after: str | None
+    config_text_after: str | None
+    unit_changes: tuple[str, ...]
+    in_sync: bool | None
+
+    @property
+    def stop_unit(self) -> bool:
+        return bool(self.unit_changes)
+
+    def as_result(self) -> dict[str, t.Any]:
+        """What imex_nodes_config returns of it: plain lists, dicts and words."""
+        return {
+            "changed": self.changed,
+            "nodes": list(self.nodes),
+            "node_count": len(self.nodes),
+            "digest": self.digest,
+            "added": list(self.added),
+            "removed": list(self.removed),
+            "reordered": self.reordered,
+            "config_changes": [change_result(change) for change in self.config_changes],
+            "config_pending": [change_result(change) for change in self.config_pending],
+            "unit_changes": list(self.unit_changes),
+            "warnings": list(self.warnings),
+            "loaded": {
+                "nodes": None if self.loaded is None or self.loaded.nodes is None else list(self.loaded.nodes),
+                "digest": None if self.loaded is None else self.loaded.digest,
+                "source": "none" if self.loaded is None else self.loaded.source,
+                "in_sync": self.in_sync,
+            },
+            "restart_required": self.restart_required,
+            "restart_reasons": [reason._asdict() for reason in self.restart_reasons],
+        }
+
+
+def change_result(change: config_file.ConfigChange) -> dict[str, t.Any]:
+    return {"key": change.key, "before": change.before, "after": change.after, "class": change.key_class}
+
+
+def assess(wanted: Wanted, found: Found) -> Deployment:
+    """Compare what is wanted with what was found. Pure; raises InputError for what is to be refused."""
+    values = config_file.normalise(dict(wanted.config))
+    before = node_map.parse(found.nodes_text or "", found.nodes_path)
+    loaded_nodes = found.loaded.nodes if found.loaded else None
+    nodes = plan_nodes(wanted, found, before.nodes, loaded_nodes)
+    change = node_map.compare(before.nodes, nodes)
+    check_removal(wanted, nodes, before, loaded_nodes)
+    rewrite = nodes != before.nodes or (found.nodes_text is None and wanted.state == "present")
+    edited, warnings = plan_config(wanted, found, values)
+    unit_changes = plan_unit(found.unit) if wanted.state == "empty" else ()
+    config_after = config_file.parse(edited.text, found.config_path).values
+    pending = plan_pending(found, edited, config_after)
+    in_sync = found.loaded.in_sync if found.loaded else None
+    if loaded_nodes is not None:
+        in_sync = loaded_nodes == nodes
+    reasons: tuple[Reason, ...] = ()
+    if wanted.state == "present":
+        reasons = restart_reasons(found, before.nodes, nodes, pending, in_sync)
+        warnings += present_warnings(found, nodes, rewrite)
+    if rewrite:
+        warnings += tuple(f"{problem}; the file is written anew" for problem in before.problems)
+    masked = found.unit is not None and found.unit.masked
+    text_changed = edited.text != (found.config_text or "")
+    return Deployment(
+        state=wanted.state,
+        changed=rewrite or text_changed or bool(unit_changes),
+        nodes=nodes,
+        digest=node_map.digest(nodes),
+        added=change.added,
+        removed=change.removed,
+        reordered=change.reordered,
+        config_changes=edited.changes,
+        config_pending=pending,
+        warnings=tuple(dict.fromkeys(found.warnings + warnings)),
+        loaded=found.loaded,
+        restart_required=not masked and any(reason.code != "loaded_unknown" for reason in reasons),
+        restart_reasons=reasons,
+        nodes_text_after=node_map.NodeMap(nodes).text if rewrite else None,
+        config_text_after=edited.text if text_changed else None,
+        unit_changes=unit_changes,
+        in_sync=in_sync,
+    )
+
+
+def plan_nodes(
+    wanted: Wanted, found: Found, configured: tuple[str, ...], loaded: tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """The map to have, in its order. Raises InputError for entries that cannot be used on this host."""
+    if wanted.state == "empty":
+        if wanted.nodes:
+            raise InputError(f"state is empty, but nodes has {len(wanted.nodes)} entries: leave nodes out.")
+        return ()
+    if not wanted.nodes:
+        raise InputError(
+            "nodes is empty, nothing was written: a daemon cannot start without a list. Use state=empty where no daemon is "
+            "wanted."
+        )
+    built = node_map.build(wanted.nodes, wanted.policy).nodes
+    check_names(wanted, found, built)
+    # What the daemons hold comes first: the members agree on that, files may not.
+    known = tuple(dict.fromkeys((loaded or ()) + configured))
+    nodes = node_map.arrange(built, wanted.order, known)
+    if wanted.require_local_address:
+        check_local(wanted, found, nodes)
+    return nodes
+
+
+def check_names(wanted: Wanted, found: Found, nodes: tuple[str, ...]) -> None:
+    """Host names: the daemon must know them, and each must mean one host and the same on all."""
+    names = [node for node in nodes if not node_map.is_address(node)]
+    if not names:
+        return
+    numbers = tuple(int(number) for number in re.findall(r"\d+", found.version or ""))
+    if len(numbers) > 1 and numbers < HOSTNAMES_SINCE:
+        raise InputError(
+            f"nodes cannot be used, nothing was written: {shown(names)} are host names, which need driver 570.158.01 or newer, "
+            f"this host has {found.version}. Give addresses, or update the driver."
+        )
+    resolved = dict(found.names)
+    faults: list[str] = []
+    seen = {node: node for node in nodes}
+    for name in names:
+        addresses = resolved.get(name)
+        if addresses is None:
+            continue
+        if not addresses:
+            faults.append(f"{name!r} cannot be resolved on this host")
+        for address in addresses:
+            fault = node_map.refusal(address, wanted.policy)
+            if fault:
+                faults.append(f"{name!r} resolves here to {address}, which {fault}")
+            elif seen.setdefault(address, name) != name:
+                faults.append(f"{name!r} resolves here to {address}, the same host as {seen[address]!r}")
+    if faults:
+        raise InputError(f"nodes cannot be used, nothing was written: {'; '.join(faults)}.")
+
+
+def check_local(wanted: Wanted, found: Found, nodes: tuple[str, ...]) -> None:
+    """Exactly one of the host's own addresses must be a member, else its daemon does not start (cases N4, 16)."""
+    local = {node_map.canonical(address) for address in wanted.local_addresses}
+    resolved = dict(found.names)
+    own = [node for node in nodes if node in local or local.intersection(resolved.get(node, ()))]
+    if len(own) == 1:
+        return
+    if len(own) > 1:
+        raise InputError(
+            f"nodes cannot be used, nothing was written: {shown(own)} are all addresses of this host, expected one of them. "
+            "A member has one address in the map."
+        )
+    if not local:
+        raise InputError(
+            "This host's own addresses could not be read, so nobody can say which member it is; nothing was written. Give "
+            "local_addresses, or set require_local_address to false."
+        )
+    outside = [address for address in sorted(local, key=node_map.numeric_key) if not node_map.is_loopback(address)]
+    raise InputError(
+        f"nodes cannot be used on this host, nothing was written: none of its own addresses ({shown(outside)}) is among "
+        f"{shown(nodes)}. Its daemon would end with 'No matching network interface found'. Correct the list, or the "
+        "host's address."
+    )
+
+
+def check_removal(
+    wanted: Wanted, nodes: tuple[str, ...], before: node_map.ParsedMap, loaded: tuple[str, ...] | None
+) -> None:
+    """Refuse to drop more members at once than max_removed, from the file and from what is loaded (cases N11, 26)."""
+    if wanted.max_removed is None or wanted.state == "empty":
+        return
+    members = dict.fromkeys((loaded or ()) + before.nodes)
+    dropped = [node for node in members if node not in nodes and node_map.is_member(node)]
+    if len(dropped) > wanted.max_removed:
+        raise InputError(
+            f"{len(dropped)} of {len(members)} members would be removed at once ({shown(dropped)}), expected at most "
+            f"{wanted.max_removed} (max_removed); nothing was written. If they shall go, raise max_removed for this run."
+        )
+
+
+def plan_config(wanted: Wanted, found: Found, values: dict[str, str]) -> tuple[config_file.Edited, tuple[str, ...]]:
+    """The new text of config.cfg and warnings. Raises InputError for what the daemon could not work with."""
+    path, text = found.config_path, found.config_text
+    warnings: tuple[str, ...] = ()
+    if text is None and not wanted.create_config and wanted.state == "present":
+        missing = f"{path} does not exist, expected the file of the nvidia-imex package"
+        if not (wanted.check_mode and (found.unit is None or not found.unit.found)):
+            raise InputError(f"{missing}; nothing was written. Install the package, or set create_config to true.")
+        warnings += (f"{missing}; check mode goes on as if it will come with the package",)
+    if wanted.state == "empty" and not values:
+        # Nothing of the file is used, so a fault in it does not keep a daemon from being stopped.
+        return config_file.Edited(text or "", ()), warnings
+    edited = config_file.edit(text or "", values, path)
+    parsed = config_file.parse(edited.text, path)
+    named = config_file.value(parsed.values, "IMEX_NODE_CONFIG_FILE")
+    if named != found.nodes_path:
+        if "IMEX_NODE_CONFIG_FILE" in values:
+            raise InputError(
+                f"config sets IMEX_NODE_CONFIG_FILE to {named}, but nodes_config_path is {found.nodes_path}; nothing was "
+                "written. Leave one of them out."
+            )
+        warnings += (
+            f"{path}: the daemon reads its list from {named}, this run writes {found.nodes_path}; set "
+            "IMEX_NODE_CONFIG_FILE if that is not meant",
+        )
+    timeout = wanted.start_timeout
+    if timeout is None and found.unit is not None:
+        timeout = found.unit.start_timeout
+    limits = config_file.Limits(timeout, found.ephemeral)
+    return edited, warnings + parsed.warnings + config_file.check(parsed.values, limits, tuple(values), what=path)
+
+
+def plan_unit(unit: Unit | None) -> tuple[str, ...]:
+    """What has to happen to a unit that nobody wants: an enabled one with no list restarts until systemd gives up."""
+    if unit is None or not unit.found:
+        return ()
+    alive = unit.running or unit.active_state in ("activating", "deactivating")
+    enabled = unit.unit_file_state.startswith("enabled")
+    return ("stop",) * alive + ("disable",) * enabled
+
+
+def plan_pending(
+    found: Found, edited: config_file.Edited, after: dict[str, str]
+) -> tuple[config_file.ConfigChange, ...]:
+    """Keys that have another value for the daemon than the file will say: as loaded where that is known."""
+    if found.loaded is not None and found.loaded.config is not None:
+        held = dict(found.loaded.config)
+    elif found.running is False:
+        return ()
+    else:
+        held = config_file.parse(found.config_text or "", found.config_path).values
+    keys = dict.fromkeys((*held, *after))
+    return tuple(
+        config_file.ConfigChange(key, held.get(key), config_file.value(after, key), config_file.key_class(key))
+        for key in keys
+        if config_file.effective(held, key) != config_file.effective(after, key)
+    )
+
+
+def restart_reasons(
+    found: Found,
+    configured: tuple[str, ...],
+    nodes: tuple[str, ...],
+    pending: tuple[config_file.ConfigChange, ...],
+    in_sync: bool | None,
+) -> tuple[Reason, ...]:
+    """Why the daemon must be restarted (all members together), or started; with loaded_unknown alone it need not."""
+    reasons: list[Reason] = []
+    loaded = found.loaded
+    change = node_map.compare(configured, nodes)
+    if in_sync is not True and configured != nodes:
+        if change.added or change.removed or not change.reordered:
+            reasons.append(
+                Reason("nodes_changed", f"{len(change.added)} added, {len(change.removed)} removed in the file")
+            )
+        else:
+            reasons.append(
+                Reason("order_changed", "the same members in another order, and the order is the nodes' ids")
+            )
+    if pending:
+        keys = ", ".join(f"{change.key} ({change.key_class})" for change in pending)
+        reasons.append(Reason("config_changed", f"the daemon has other values of {keys}"))
+    if in_sync is False and loaded is not None and loaded.nodes != configured:
+        reasons.append(Reason("loaded_differs", differs_message(loaded, nodes)))
+    if found.running is False:
+        state = found.unit.active_state if found.unit is not None and found.unit.found else "not installed"
+        reasons.append(Reason("daemon_not_running", f"the unit is {state}"))
+    if found.mismatch == "node_map":
+        reasons.append(
+            Reason("node_map_mismatch", "the daemon reports a peer with another map: restart all members together")
+        )
+    if found.mismatch == "version":
+        reasons.append(
+            Reason("version_mismatch", "the daemon reports a peer of another version: update, then restart all")
+        )
+    if found.running is not False and in_sync is None:
+        reasons.append(
+            Reason("loaded_unknown", "nothing says which map the daemon holds; no reason to restart by itself")
+        )
+    return tuple(reasons)
+
+
+def differs_message(loaded: Loaded, nodes: tuple[str, ...]) -> str:
+    if loaded.nodes is None:
+        return "the files were changed after the daemon started"
+    change = node_map.compare(loaded.nodes, nodes)
+    if not change.added and not change.removed:
+        return f"the daemon holds the same members in another order (by its {loaded.source})"
+    return (
+        f"the daemon holds another map (by its {loaded.source}): without {shown(change.added)}, "
+        f"with {shown(change.removed)} beyond it"
+    )
+
+
+def present_warnings(found: Found, nodes: tuple[str, ...], rewrite: bool) -> tuple[str, ...]:
+    warnings: list[str] = []
+    if len(nodes) == 1:
+        warnings.append("nodes has one member: its daemon starts, but no quorum of two or more can be reached")
+    unit = found.unit
+    if unit is not None and unit.masked:
+        warnings.append(f"{unit.unit} is masked, so no start is asked for; unmask it if this host shall be a member")
+    elif unit is not None and unit.found and not unit.enabled and found.running is False and not rewrite:
+        warnings.append(
+            f"{unit.unit} is stopped and {unit.unit_file_state or 'not enabled'}: somebody may have meant it"
+        )
+    return tuple(warnings)
+
+
+def shown(words: t.Sequence[str]) -> str:
+    """Words for a message, cut after SHOWN."""
+    more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
+    return (", ".join(words[:SHOWN]) or "none") + more
