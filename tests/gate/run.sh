@@ -81,20 +81,26 @@ use_core() {
     ansible --version | head -n 1
 }
 
-# document_plugins: ansible-doc for every plugin and role of the collection on ANSIBLE_COLLECTIONS_PATH.
+# document_plugins DIR: every plugin and role of the collection in DIR, and none is without documentation.
 document_plugins() {
-    local kind names count=0
-    for kind in module action filter callback role; do
-        [ "$kind" != action ] || continue # documented as a module
-        names=$(ansible-doc --type "$kind" --list --json hpc.fabric |
-            python -c 'import json, sys; print(*[n for n in json.load(sys.stdin) if n.startswith("hpc.fabric.")], sep="\n")')
-        [ -n "$names" ] || continue
+    local kind wanted shown count=0
+    # An action plugin is documented as the module of the same name.
+    for kind in module filter callback role; do
+        case $kind in
+        module) wanted=$(cd "$1" && compgen -G 'plugins/modules/*.py' || true) ;;
+        role) wanted=$(cd "$1" && compgen -G 'roles/*/tasks' || true) wanted=${wanted//\/tasks/} ;;
+        *) wanted=$(cd "$1" && compgen -G "plugins/$kind/*.py" || true) ;;
+        esac
+        wanted=$(sed 's|.*/||; s|\.py$||; /^__init__$/d; s|^|hpc.fabric.|; /^hpc.fabric.$/d' <<<"$wanted" | sort)
+        [ -n "$wanted" ] || continue
         # shellcheck disable=SC2086
-        ansible-doc --type "$kind" --json $names >/dev/null
-        count=$((count + $(wc -l <<<"$names")))
+        shown=$(ansible-doc --type "$kind" --json $wanted) || die "ansible-doc cannot document one of $kind" $wanted
+        shown=$(python -c 'import json, sys; print(*json.load(sys.stdin), sep="\n")' <<<"$shown" | sort)
+        [ "$shown" = "$wanted" ] || die "no documentation for $kind $(comm -13 <(echo "$shown") <(echo "$wanted") | tr '\n' ' ')"
+        count=$((count + $(wc -l <<<"$wanted")))
     done
     echo "documented: $count plugins and roles"
-    [ "$count" -gt 0 ] || die "ansible-doc knows no plugin of hpc.fabric"
+    [ "$count" -gt 0 ] || die "there is no plugin and no role in $1"
 }
 
 # check_playbooks DIR: syntax of every playbook of the collection, with an inventory that has a domain.
@@ -214,7 +220,7 @@ step_build() {
     cd "$top/empty"
     export ANSIBLE_COLLECTIONS_PATH=$top/empty PYTHONPATH=
     ansible-galaxy collection install --offline --collections-path "$top/empty" "$file"
-    document_plugins
+    document_plugins "$top/empty/ansible_collections/hpc/fabric"
     check_playbooks "$top/empty/ansible_collections/hpc/fabric"
     mkdir -p "$root/dist"
     mv "$file" "$root/dist/"
@@ -226,7 +232,7 @@ smoke_core() {
     use_core "$1"
     use_copy
     python -m pytest -q tests/unit
-    document_plugins
+    document_plugins .
     check_playbooks .
 }
 step_core-2.18() { smoke_core 2.18; }
