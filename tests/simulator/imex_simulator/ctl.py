@@ -20,11 +20,11 @@ from imex_simulator import rules, settings
 _ANSWER_LIMIT = 1 << 22
 
 
-class _Usage(Exception):
+class _UsageError(Exception):
     pass
 
 
-class _Exit(Exception):
+class _ExitError(Exception):
     def __init__(self, status, text="", stream=None):
         super().__init__(text)
         self.status, self.text, self.stream = status, text, stream
@@ -164,7 +164,7 @@ class Control:
                     self.config = rules.parse_config(f.read())
             except OSError as e:
                 text = rules.NO_CONFIG.format(path=self.config_path) + "\n" + self.rules.usage
-                raise _Exit(rules.CTL_USAGE_STATUS, text) from e
+                raise _ExitError(rules.CTL_USAGE_STATUS, text) from e
         return self.config
 
     def read_nodes(self):
@@ -174,9 +174,9 @@ class Control:
             with open(path, encoding="utf-8", errors="replace") as f:
                 nodes = rules.parse_nodes(f.read())
         except OSError as e:
-            raise _Exit(rules.CTL_NODES_FILE_STATUS, text, sys.stderr) from e
+            raise _ExitError(rules.CTL_NODES_FILE_STATUS, text, sys.stderr) from e
         if not nodes:  # inferred: a file without nodes is as good as none
-            raise _Exit(rules.CTL_NODES_FILE_STATUS, text, sys.stderr)
+            raise _ExitError(rules.CTL_NODES_FILE_STATUS, text, sys.stderr)
         return nodes
 
     # --- the local daemon ---------------------------------------------------------------------------------------------
@@ -204,10 +204,10 @@ class Control:
             query.failed = OSError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
         if query.failed is not None:
             if self.settings.query_unavailable == "word":  # inferred: NVIDIA/DCGM knows this word, no sample has it
-                raise _Exit(0, rules.UNAVAILABLE + "\n")
+                raise _ExitError(0, rules.UNAVAILABLE + "\n")
             reason = query.failed.strerror or str(query.failed)
             text = rules.QUERY_FAILED.format(target=name, reason=reason) + "\n"
-            raise _Exit(rules.CTL_UNREACHABLE_STATUS, text, sys.stderr)
+            raise _ExitError(rules.CTL_UNREACHABLE_STATUS, text, sys.stderr)
         return query.answer.decode("utf-8", "replace")
 
     def query(self):
@@ -236,7 +236,7 @@ class Control:
         while end is None or time.monotonic() < end:
             try:
                 state = self.ask_local(b"STATE\n")
-            except _Exit:
+            except _ExitError:
                 if last is None:
                     raise
                 break
@@ -353,7 +353,7 @@ def _write(text, stream=None):
 
 
 def _parse(argv):
-    """Options by letter. Raises _Usage for what no version has."""
+    """Options by letter. Raises _UsageError for what no version has."""
     options = {}
     words = iter(argv)
     for word in words:
@@ -370,9 +370,9 @@ def _parse(argv):
                 for letter in word[1:]:  # inferred: letters can be joined
                     options[letter] = True
             else:
-                raise _Usage
+                raise _UsageError
         except (StopIteration, ValueError) as e:
-            raise _Usage from e
+            raise _UsageError from e
     return options
 
 
@@ -428,13 +428,13 @@ def main(argv):
     options = None
     try:
         options = _parse(argv)
-    except _Usage:
+    except _UsageError:
         options = {"h": True}
     try:
         control = Control(options)
         conf = control.settings
         if not _allowed(options, control.rules, conf):
-            raise _Exit(rules.CTL_USAGE_STATUS, control.rules.usage)
+            raise _ExitError(rules.CTL_USAGE_STATUS, control.rules.usage)
         delay = conf.fault("ctl_delay")
         if delay:
             time.sleep(float(delay))
@@ -444,7 +444,7 @@ def main(argv):
         forced = conf.fault("ctl_exit")
         if forced:
             forced = forced if isinstance(forced, dict) else {"code": int(forced)}
-            raise _Exit(int(forced.get("code", 1)), str(forced.get("text", "")), sys.stderr)
+            raise _ExitError(int(forced.get("code", 1)), str(forced.get("text", "")), sys.stderr)
         if "n" in options:
             _monitor(control)
         if "s" in options:
@@ -459,7 +459,7 @@ def main(argv):
             control.follow_errors()
         _write(_spoil(text, conf))
         return 0
-    except _Exit as e:
+    except _ExitError as e:
         _write(e.text, e.stream)
         return e.status
     except settings.SettingsError as e:

@@ -159,14 +159,12 @@ class Daemon:
     ``kill`` as SIGKILL would. All in one event loop.
     """
 
-    def __init__(self, config_path, port=None, nogpu=False, defaults=None):
-        """``defaults``: settings that hold where the settings file is silent (the cluster's)."""
+    def __init__(self, config_path, port=None, nogpu=False):
         self.config_path = config_path
         self.nogpu = nogpu
-        self.defaults = defaults or {}
         self.settings_path = settings.find(config_path)
         self.settings_seen = settings_stamp(self.settings_path)
-        self.settings = self.load_settings()
+        self.settings = settings.load(self.settings_path)
         with open(config_path, encoding="utf-8", errors="replace") as f:
             self.config = rules.parse_config(f.read())
         self.port = int(self.config["SERVER_PORT"]) if port is None else port
@@ -189,15 +187,7 @@ class Daemon:
         self.last_reconnect = None
         self.awaiting = None
         self.stopping = False
-        self.ready = asyncio.Event()
-        self.ended = asyncio.Event()
-        self.exit_status = 0
-
-    def load_settings(self):
-        loaded = settings.load(self.settings_path)
-        if self.defaults:
-            loaded = settings.Settings({**self.defaults, **loaded.values}, self.settings_path)
-        return loaded
+        self.ready = False
 
     # --- start --------------------------------------------------------------------------------------------------------
 
@@ -360,7 +350,8 @@ class Daemon:
         self.log.write("INFO", rules.CREATING_CHANNELS.format(count=count))
         self.log.write("INFO", rules.PROCESSING, tid=os.getpid() + 4)
         self.connect_due()
-        self.every("settings", self.settings.settings_poll, self.watch_settings)
+        if self.settings.settings_poll > 0:
+            self.every("settings", self.settings.settings_poll, self.watch_settings)
         quorum = self.config["IMEX_WAIT_FOR_QUORUM"]
         if quorum == "FULL":  # inferred: as in the branches before 570
             self.model.state = rules.WAITING_FOR_PEERS
@@ -393,7 +384,7 @@ class Daemon:
         if beat > 0:
             self.every("heartbeat", max(0.05, beat), self.send_heartbeats)
         self.arm_crash()
-        self.ready.set()
+        self.ready = True
 
     async def wait_until(self, condition):
         """Sleep until ``condition()`` holds; looked at after each connection."""
@@ -551,9 +542,7 @@ class Daemon:
                 encode("version", self.model.version),
                 encode("hostname", host_name),
             ]
-            parts += [
-                encode("peer", str(i), address, words.get(str(i), word)) for i, address, word in self.model.row()
-            ]
+            parts += [encode("peer", str(i), address, words.get(str(i), word)) for i, address, word in self.model.row()]
             write(b"".join(parts) + b"end\n")
         elif request == "ERRORS":
             write((json.dumps({"error_counters": self.model.errors.as_record()}, indent=1) + "\n").encode())
@@ -570,7 +559,7 @@ class Daemon:
         self.settings_seen = seen
         old = self.settings
         try:
-            self.settings = self.load_settings()
+            self.settings = settings.load(self.settings_path)
         except settings.SettingsError as e:
             self.log.write("WARNING", f"simulator settings: {e}")
             return
@@ -685,7 +674,7 @@ class Daemon:
         self.stopping = True
         if self.log is not None:
             self.log.write("INFO", rules.SHUTDOWN.format(signal=why))
-        was_ready = self.ready.is_set()
+        was_ready = self.ready
         if self.model is not None:
             self.model.state = rules.SHUTTING_DOWN
             slow = self.settings.fault("slow_stop")
@@ -699,7 +688,6 @@ class Daemon:
         if self.log is not None:
             self.log.dump_verbose()
             self.log.close()
-        self.ended.set()
 
     async def kill(self):
         """End without a word to anybody, as SIGKILL would."""
@@ -707,7 +695,6 @@ class Daemon:
         await self.close(abort=True)
         if self.log is not None:
             self.log.close()
-        self.ended.set()
 
     async def close(self, abort):
         for timer in self.timers.values():
@@ -759,7 +746,7 @@ async def _serve(daemon, on_ready):
     for name in ("SIGTERM", "SIGINT", "SIGQUIT"):
         loop.add_signal_handler(getattr(signal, name), ask_stop, name)
     loop.add_signal_handler(signal.SIGHUP, lambda: daemon.log and daemon.log.dump_verbose())
-    loop.add_signal_handler(signal.SIGUSR1, lambda: daemon.ready.is_set() and daemon.reconnect())
+    loop.add_signal_handler(signal.SIGUSR1, lambda: daemon.ready and daemon.reconnect())
 
     async def start():
         await daemon.prepare()

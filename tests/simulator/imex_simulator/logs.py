@@ -106,9 +106,7 @@ class MainLog:
     def debug(self, text):
         """Only for the verbose buffer."""
         self.verbose.append(
-            rules.LOG_LINE.format(
-                stamp=rules.log_stamp(time.localtime()), level="DEBUG", tid=os.getpid(), text=text
-            )
+            rules.LOG_LINE.format(stamp=rules.log_stamp(time.localtime()), level="DEBUG", tid=os.getpid(), text=text)
         )
 
     def banner(self, version, port, nogpu):

@@ -9,7 +9,7 @@ The caller says what happened and when (``now``, seconds of any steady clock) an
 from __future__ import annotations
 
 import hashlib
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from imex_simulator import rules
 
@@ -58,7 +58,7 @@ class ErrorEvent(NamedTuple):
     driver_error: str
 
 
-Effects = List[NamedTuple]
+Effects = list[NamedTuple]
 
 
 def digest(addresses) -> str:
@@ -75,24 +75,24 @@ class Peer:
         self.status = rules.NEVER_CONNECTED
         self.blocked = False
         """Node map mismatch met: stays until this daemon ends."""
-        self.instance: Optional[str] = None
+        self.instance: str | None = None
         self.connects = 0
         self.attempts = 0
         """Attempts since the last connection."""
-        self.due: Optional[float] = 0.0
+        self.due: float | None = 0.0
         """When to try next; None while connected."""
         self.trying = False
-        self.lost_at: Optional[float] = None
+        self.lost_at: float | None = None
 
 
 class ErrorCounters:
     """error_counters and error_details_last_window of the statistics record."""
 
     def __init__(self):
-        self.total: Dict[Tuple[str, int], int] = {}
-        self.per_node: Dict[int, Dict[Tuple[str, int], int]] = {}
-        self.window: List[ErrorEvent] = []
-        self.events: List[ErrorEvent] = []
+        self.total: dict[tuple[str, int], int] = {}
+        self.per_node: dict[int, dict[tuple[str, int], int]] = {}
+        self.window: list[ErrorEvent] = []
+        self.events: list[ErrorEvent] = []
 
     def add(self, operation, code, node_id, at, count=1, description="", driver_error="", per_node=True):
         # observed: total need not equal the sum of per_node (metrics page), hence per_node=False
@@ -179,19 +179,19 @@ class NodeModel:
     def recovered(self):
         return all(self.peers[i].status == rules.CONNECTED for i in self.awaited)
 
-    def next_due(self) -> Optional[float]:
+    def next_due(self) -> float | None:
         """When ``due()`` or ``tick()`` has something to do; None for never."""
         times = [peer.due for peer in self.peers if peer.due is not None and not peer.trying]
         if self.grace >= 0:
             ends = self.grace * self.time_scale
-            times += [p.lost_at + ends for p in self.peers if p.status == rules.RECOVERING and p.lost_at is not None]
+            times += [peer.lost_at + ends for peer in self.peers if peer.lost_at is not None]
         return min(times) if times else None
 
     # --- outgoing connections -----------------------------------------------------------------------------------------
 
-    def due(self, now) -> Tuple[List[int], Effects]:
+    def due(self, now) -> tuple[list[int], Effects]:
         """Nodes to connect to now; each counts as one attempt."""
-        chosen: List[int] = []
+        chosen: list[int] = []
         effects: Effects = []
         for i, peer in enumerate(self.peers):
             if peer.due is not None and peer.due <= now and not peer.trying:
@@ -259,15 +259,14 @@ class NodeModel:
         if self.grace < 0:
             return effects
         for i, peer in enumerate(self.peers):
-            if peer.status == rules.RECOVERING and peer.lost_at is not None:
-                if peer.lost_at + self.grace * self.time_scale <= now:
-                    peer.status, peer.lost_at = rules.DISCONNECTED, None
-                    effects.append(self._log("WARNING", rules.GRACE_OVER, i))
+            if peer.lost_at is not None and peer.lost_at + self.grace * self.time_scale <= now:
+                peer.status, peer.lost_at = rules.DISCONNECTED, None
+                effects.append(self._log("WARNING", rules.GRACE_OVER, i))
         return effects
 
     # --- incoming connections -----------------------------------------------------------------------------------------
 
-    def judge(self, theirs: Hello, now, wall, reconnect=True) -> Tuple[str, Effects]:
+    def judge(self, theirs: Hello, now, wall, reconnect=True) -> tuple[str, Effects]:
         """Compare with a peer that connected here: (verdict, effects).
 
         observed: a running daemon that meets another map stays blocked until IMEX is stopped everywhere.
@@ -313,12 +312,12 @@ class NodeModel:
         if verdict == BAD_MAP:
             if peer.blocked:
                 return []
-            peer.blocked, peer.status = True, rules.NODE_MAP_MISMATCH
+            peer.blocked, peer.status, peer.lost_at = True, rules.NODE_MAP_MISMATCH, None
             code, level, text = rules.CET_NODES_MISMATCH, "ERROR", rules.MAP_DIFFERS
         elif verdict == BAD_VERSION:
             if peer.status in (rules.VERSION_MISMATCH, rules.NODE_MAP_MISMATCH):
                 return []
-            peer.status = rules.VERSION_MISMATCH
+            peer.status, peer.lost_at = rules.VERSION_MISMATCH, None
             code, level, text = rules.CET_VERSION_MISMATCH, "ERROR", rules.VERSION_DIFFERS_PEER
         else:
             # inferred: another authentication setting leaves the state (N) as it is

@@ -200,9 +200,7 @@ NO_PERSIST_FILE = "nvidia-imex persistence file {path} does not exist.  Assuming
 VERSION_MATCHED = "NvGpu Library version matched with GPU Driver version"
 PROCESSING = "Started processing of incoming messages."
 CREATING_CHANNELS = "Creating gRPC channels to all peers (nPeers = {count})."
-NO_FULL_QUORUM = (
-    "IMEX_WAIT_FOR_QUORUM != FULL, continuing initialization without waiting for connections to all nodes."
-)
+NO_FULL_QUORUM = "IMEX_WAIT_FOR_QUORUM != FULL, continuing initialization without waiting for connections to all nodes."
 GPU_SUBSCRIBED = "GPU event successfully subscribed"
 # observed: first and last words in a support case. inferred: "is"
 VERSION_DIFFERS = "NvGpu Library version {version} is not matching with current GPU driver version {driver}"
@@ -223,7 +221,9 @@ PEER_LOST = "Connection lost to node {id}: {address}:{port}"
 # observed: "Node configuration mismatch" in a user's report. inferred: the rest
 MAP_DIFFERS = "Node configuration mismatch with node {id} - {address}, communication disabled."
 # inferred: texts of events that are known, with words that are not
-VERSION_DIFFERS_PEER = "Version mismatch with node {id} - {address}: {theirs} instead of {ours}, communication disabled."
+VERSION_DIFFERS_PEER = (
+    "Version mismatch with node {id} - {address}: {theirs} instead of {ours}, communication disabled."
+)
 AUTH_DIFFERS = "Authentication failed with node {id} - {address}"
 NEW_INSTANCE = "Node {id} with address {address} is a new instance, cleaning up its imports and exports"
 GRACE_OVER = "Grace time for node {id} with address {address} ended, cleaning up its imports and exports"
@@ -269,7 +269,7 @@ NOTE:  If none of -i, -u, -c are provided, -c is assumed with default value.
        -q: Query the status of the local IMEX daemon.
        -s: Subscribe to status changes of the local IMEX daemon.
 NOTE: only one of -i, -u, or -c can be specified.
-"""  # noqa: E501
+"""
 # inferred: 580 is not published; the 595 line plus the unix socket
 _USAGE_580 = """\
 Usage: nvidia-imex-ctl [-u <unix domain socket path>|-c <nvidia-imex config.cfg path>] <-n|-N|-q> [-j][-H]
