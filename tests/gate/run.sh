@@ -83,15 +83,15 @@ use_core() {
 
 # document_plugins DIR: every plugin and role of the collection in DIR, and none is without documentation.
 document_plugins() {
-    local kind wanted shown count=0
+    local kind pattern wanted shown count=0
     # An action plugin is documented as the module of the same name.
     for kind in module filter callback role; do
         case $kind in
-        module) wanted=$(cd "$1" && compgen -G 'plugins/modules/*.py' || true) ;;
-        role) wanted=$(cd "$1" && compgen -G 'roles/*/tasks' || true) wanted=${wanted//\/tasks/} ;;
-        *) wanted=$(cd "$1" && compgen -G "plugins/$kind/*.py" || true) ;;
+        module) pattern="$1/plugins/modules/*.py" ;;
+        role) pattern="$1/roles/*/tasks" ;;
+        *) pattern="$1/plugins/$kind/*.py" ;;
         esac
-        wanted=$(sed 's|.*/||; s|\.py$||; /^__init__$/d; s|^|hpc.fabric.|; /^hpc.fabric.$/d' <<<"$wanted" | sort)
+        wanted=$({ compgen -G "$pattern" || true; } | sed 's|/tasks$||; s|.*/||; s|\.py$||; /^__init__$/d; s|^|hpc.fabric.|' | sort)
         [ -n "$wanted" ] || continue
         # shellcheck disable=SC2086
         shown=$(ansible-doc --type "$kind" --json $wanted) || die "ansible-doc cannot document one of $kind" $wanted
