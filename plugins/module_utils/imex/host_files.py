@@ -232,3 +232,51 @@ def diffs(deployment: Deployment, found: Found) -> list[dict[str, str]]:
 def printable(text: str) -> str:
     """Text that can be sent as JSON: bytes that are no UTF-8 are shown as question marks."""
     return files.encode(text).decode("utf-8", "replace")
+
+
+def changed_paths(deployment: Deployment, found: Found) -> list[str]:
+    """The files that apply() writes, the node map last."""
+    pairs = ((found.config_path, deployment.config_text_after), (found.nodes_path, deployment.nodes_text_after))
+    return [path for path, text in pairs if text is not None]
+
+
+def present_paths(deployment: Deployment, found: Found) -> list[str]:
+    """The files that are there after apply()."""
+    texts = (
+        (found.config_path, found.config_text, deployment.config_text_after),
+        (found.nodes_path, found.nodes_text, deployment.nodes_text_after),
+    )
+    return [path for path, before, after in texts if before is not None or after is not None]
+
+
+def save_generation(found: Found, state_dir: str, run_id: str, keep: int, unit_dir: str, service: str) -> str:
+    """Keep the files as they were found, under the run's label; the id of the generation."""
+    from . import dropin, generations
+
+    paths = generations.Paths(found.config_path, found.nodes_path, dropin.path(unit_dir, service))
+    state = found.unit.unit_file_state if found.unit is not None else ""
+    return generations.save(state_dir, run_id, paths, state, keep).id
+
+
+def retire_unit(deployment: Deployment, service: str, systemctl: str, timeout: float) -> None:
+    """Stop and disable the unit, as unit_changes says. Raises UnitError when it still runs after timeout seconds.
+
+    The daemon is asked and not killed: a killed one makes its peers wait for its recovery (reference 1.7).
+    """
+    import time
+
+    from .unit import read_unit, run_systemctl, unit_name
+
+    name = unit_name(service)
+    if "stop" in deployment.unit_changes:
+        deadline = time.monotonic() + timeout
+        run_systemctl(systemctl, ["stop", "--no-block", name], timeout)
+        while (unit := read_unit(service, systemctl)).active_state not in ("inactive", "failed"):
+            if time.monotonic() >= deadline:
+                raise UnitError(
+                    f"{name} is still {unit.active_state} ({unit.sub_state}) {timeout:g} s after it was told to stop; no file was "
+                    f"written. See journalctl -u {name}; what uses the GPUs may hold it."
+                )
+            time.sleep(0.2)
+    if "disable" in deployment.unit_changes:
+        run_systemctl(systemctl, ["disable", name], timeout)

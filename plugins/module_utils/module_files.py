@@ -1,0 +1,72 @@
+# Copyright (c) 2026, hpc.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The seam between modules and the core: shared options, file attributes, the lock. Gets the AnsibleModule, imports none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import typing as t
+
+from .imex import host_files
+
+LOCK_TIMEOUT = 60.0
+
+
+def common_options() -> dict[str, dict[str, t.Any]]:
+    """The argument_spec of the options in doc fragment hpc.fabric._imex."""
+    return {
+        "config_path": {"type": "path", "default": "/etc/nvidia-imex/config.cfg"},
+        "nodes_config_path": {"type": "path"},
+        "control_command": {"type": "str", "default": "nvidia-imex-ctl"},
+        "control_timeout": {"type": "float", "default": 30},
+        "service": {"type": "str", "default": "nvidia-imex"},
+        "local_addresses": {"type": "list", "elements": "str"},
+        "state_dir": {"type": "path", "default": "/var/lib/hpc-fabric"},
+        "run_dir": {"type": "path", "default": "/run/hpc-fabric"},
+        "systemctl_command": {"type": "str", "default": "systemctl"},
+        "proc_root": {"type": "path", "default": "/proc"},
+        "sysfs_root": {"type": "path", "default": "/sys"},
+    }
+
+
+def local_addresses(params: t.Mapping[str, t.Any]) -> tuple[str, ...]:
+    """As the option says, else as the host says."""
+    if params["local_addresses"] is not None:
+        return tuple(params["local_addresses"])
+    from .imex.addresses import local_addresses as ask
+
+    return ask(params["proc_root"])
+
+
+def lock(module: t.Any) -> t.ContextManager[None]:
+    """The lock for reading, judging and writing; none in check mode, which must leave no trace."""
+    if module.check_mode:
+        return contextlib.nullcontext()
+    return host_files.lock(module.params["run_dir"], module.params["config_path"], LOCK_TIMEOUT)
+
+
+def set_attributes(module: t.Any, paths: t.Iterable[str], diffs: list[dict[str, t.Any]]) -> bool:
+    """Give files the owner, mode and the like of the usual file options; True when that changes one.
+
+    In check mode a file that does not exist yet counts as one that would get them.
+    """
+    changed = False
+    for path in paths:
+        arguments = module.load_file_common_arguments(module.params, path=path)
+        if module.check_mode and not os.path.lexists(path):
+            changed = changed or any(arguments.get(name) is not None for name in ("owner", "group", "mode"))
+            continue
+        diff: dict[str, t.Any] = {}
+        if module.set_fs_attributes_if_different(arguments, False, diff):
+            changed = True
+            if diff:
+                diffs.append(dict(diff, before_header=f"{path} (attributes)", after_header=f"{path} (attributes)"))
+    return changed
+
+
+def back_up(module: t.Any, paths: t.Iterable[str]) -> list[str]:
+    """Copies with a timestamp beside those of the files that exist; their paths."""
+    return [str(module.backup_local(path)) for path in paths if os.path.exists(path)]
