@@ -78,7 +78,7 @@ use_core() {
         echo "$version $python" >"$env/.ready"
     fi
     PATH=$env/bin:$PATH
-    ansible --version | head -n 1
+    ansible --version | sed -n 1p
 }
 
 # document_plugins DIR: every plugin and role of the collection in DIR, and none is without documentation.

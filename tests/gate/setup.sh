@@ -38,4 +38,4 @@ fi
 mkdir -p "$root/.collections/ansible_collections/hpc"
 ln -sfn ../../.. "$root/.collections/ansible_collections/hpc/fabric"
 touch "$venv/.ready"
-echo "ready: Python $version, $("$venv/bin/ansible" --version | head -n 1), in .venv"
+echo "ready: Python $version, $("$venv/bin/ansible" --version | sed -n 1p), in .venv"
