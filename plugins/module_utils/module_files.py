@@ -70,3 +70,10 @@ def set_attributes(module: t.Any, paths: t.Iterable[str], diffs: list[dict[str, 
 def back_up(module: t.Any, paths: t.Iterable[str]) -> list[str]:
     """Copies with a timestamp beside those of the files that exist; their paths."""
     return [str(module.backup_local(path)) for path in paths if os.path.exists(path)]
+
+
+def leave(module: t.Any, result: dict[str, t.Any]) -> None:
+    """End the module with a result; its warnings go the way that Ansible has for them."""
+    for warning in result.pop("warnings", ()):
+        module.warn(warning)
+    module.exit_json(**result)

@@ -201,7 +201,7 @@ def main() -> None:
         kept = generations.listing(module.params["state_dir"])
     except FabricError as exc:
         module.fail_json(msg=str(exc))
-    module.exit_json(generations=[generation.as_result() for generation in kept], **result)
+    module_files.leave(module, dict(result, generations=[generation.as_result() for generation in kept]))
 
 
 if __name__ == "__main__":

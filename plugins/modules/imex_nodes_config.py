@@ -378,7 +378,7 @@ generation:
   sample: 20260131T120000.123-7f3a
 warnings:
   description: What is worth a look. Ansible shows them.
-  returned: success
+  returned: when there is something
   type: list
   elements: str
 """
@@ -504,7 +504,7 @@ def main() -> None:
             result = run(module)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
-    module.exit_json(**result)
+    module_files.leave(module, result)
 
 
 if __name__ == "__main__":

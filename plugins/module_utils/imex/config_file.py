@@ -67,10 +67,12 @@ class Edited(t.NamedTuple):
 
 
 class Limits(t.NamedTuple):
-    """start_timeout: seconds that a start of the unit may take, None for no limit; ephemeral: the kernel's port range."""
+    """start_timeout: seconds that a start of the unit may take, None for no limit; ephemeral: the kernel's port range;
+    reserved: the ports that it leaves out of that range."""
 
     start_timeout: float | None = None
     ephemeral: tuple[int, int] | None = None
+    reserved: tuple[tuple[int, int], ...] = ()
 
 
 NO_LIMITS = Limits()

@@ -72,7 +72,8 @@ def check(
         faults.append(f"SERVER_PORT and IMEX_CMD_PORT are both {ports['SERVER_PORT']}, expected two different ports")
     for key, port in ports.items():
         low, high = limits.ephemeral or (1, 0)
-        if port.isdigit() and low <= int(port) <= high:
+        reserved = port.isdigit() and any(first <= int(port) <= last for first, last in limits.reserved)
+        if port.isdigit() and low <= int(port) <= high and not reserved:
             warnings.append(
                 f"{what}: {key} {port} is in the kernel's ephemeral range {low}-{high}, so another program can hold it "
                 "when the daemon starts: reserve it (sysctl net.ipv4.ip_local_reserved_ports) or take a port outside"
@@ -135,8 +136,24 @@ def check_security(values: t.Mapping[str, str]) -> tuple[list[str], list[str]]:
 def ephemeral_range(proc_root: str = "/proc") -> tuple[int, int] | None:
     """The kernel's range of local ports, None when it cannot be read."""
     try:
-        with open(os.path.join(proc_root, "sys/net/ipv4/ip_local_port_range"), encoding="ascii") as source:
-            low, high = source.read().split()
-            return int(low), int(high)
-    except (OSError, ValueError):
+        low, high = read_setting(proc_root, "ip_local_port_range").split()
+        return int(low), int(high)
+    except ValueError:
         return None
+
+
+def reserved_ports(proc_root: str = "/proc") -> tuple[tuple[int, int], ...]:
+    """The ranges that the kernel leaves out ("50000,50005-50010"), none when they cannot be read."""
+    try:
+        pairs = [word.partition("-") for word in read_setting(proc_root, "ip_local_reserved_ports").strip().split(",")]
+        return tuple((int(low), int(high or low)) for low, _dash, high in pairs if low)
+    except ValueError:
+        return ()
+
+
+def read_setting(proc_root: str, name: str) -> str:
+    try:
+        with open(os.path.join(proc_root, "sys/net/ipv4", name), encoding="ascii") as source:
+            return source.read()
+    except OSError:
+        return ""

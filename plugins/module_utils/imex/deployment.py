@@ -59,6 +59,7 @@ class Found(t.NamedTuple):
     loaded: Loaded | None = None
     mismatch: str = ""
     ephemeral: tuple[int, int] | None = None
+    reserved: tuple[tuple[int, int], ...] = ()
     names: tuple[tuple[str, tuple[str, ...]], ...] = ()
     version: str | None = None
     warnings: tuple[str, ...] = ()
@@ -299,7 +300,7 @@ def plan_config(wanted: Wanted, found: Found, values: dict[str, str]) -> tuple[c
     timeout = wanted.start_timeout
     if timeout is None and found.unit is not None:
         timeout = found.unit.start_timeout
-    limits = config_file.Limits(timeout, found.ephemeral)
+    limits = config_file.Limits(timeout, found.ephemeral, found.reserved)
     return edited, warnings + parsed.warnings + config_file.check(parsed.values, limits, tuple(values), what=path)
 
 
@@ -342,7 +343,9 @@ def restart_reasons(
     loaded = found.loaded
     change = node_map.compare(configured, nodes)
     if in_sync is not True and configured != nodes:
-        if change.added or change.removed or not change.reordered:
+        if not change.added and not change.removed and not change.reordered:
+            reasons.append(Reason("nodes_changed", "lines of the file that are no entries of their own are dropped"))
+        elif change.added or change.removed:
             reasons.append(
                 Reason("nodes_changed", f"{len(change.added)} added, {len(change.removed)} removed in the file")
             )

@@ -106,7 +106,7 @@ def find(
     sysfs_root: str = "/sys",
 ) -> Found:
     """Read both files and join them with what was observed. Raises FileError, InputError for files that are none."""
-    from .config_rules import ephemeral_range
+    from .config_rules import ephemeral_range, reserved_ports
     from .daemon import loaded
     from .domain import own_row_hosts
 
@@ -138,6 +138,7 @@ def find(
         loaded=held,
         mismatch=mismatch_of(domain),
         ephemeral=ephemeral_range(proc_root),
+        reserved=reserved_ports(proc_root),
         names=resolved,
         version=version,
         warnings=observed.warnings,
