@@ -14,15 +14,33 @@ from ..errors import FileError
 from ..files import read_text
 
 
-def local_addresses(proc_root: str = "/proc") -> tuple[str, ...]:
+def local_addresses(proc_root: str = "/proc", names: t.Sequence[str] = ()) -> tuple[str, ...]:
     """Every IPv4 and IPv6 address of this host (and of this network namespace), loopback included.
 
     IPv4 from PROC/net/fib_trie, IPv6 from PROC/net/if_inet6; where the kernel offers no fib_trie, from "ip addr".
+    Those of names (host names in a node map) that mean this host follow.
     """
     table = _text(os.path.join(proc_root, "net", "fib_trie"))
     if table is None and proc_root == "/proc":
-        return _asked()
-    return tuple(dict.fromkeys([*_ipv4(table or ""), *_ipv6(_text(os.path.join(proc_root, "net", "if_inet6")) or "")]))
+        found = list(_asked())
+    else:
+        found = [*_ipv4(table or ""), *_ipv6(_text(os.path.join(proc_root, "net", "if_inet6")) or "")]
+    return tuple(dict.fromkeys([*found, *(own_names(names, found) if names else ())]))
+
+
+def own_names(names: t.Sequence[str], addresses: t.Collection[str]) -> tuple[str, ...]:
+    """Those of names that mean this host: its host name, else what resolves to one of its addresses."""
+    import socket
+
+    from .names import resolve
+
+    host = socket.gethostname().lower()
+    same = tuple(name for name in names if name.lower() == host or name.lower().partition(".")[0] == host)
+    if same:
+        return same
+    # The distribution's line "127.0.1.1 <host name>" names this host, the common loopback address does not.
+    own = {address for address in addresses if address not in ("127.0.0.1", "::1")}
+    return tuple(name for name, found in resolve(names, 3.0) if own.intersection(found))
 
 
 def _text(path: str) -> str | None:

@@ -14,7 +14,8 @@ import os
 import typing as t
 
 from .. import files
-from .node_map import NodeMap, canonical
+from ..errors import FileError
+from .node_map import canonical, digest
 from .unit import Unit
 
 Pairs = tuple[tuple[str, str], ...]
@@ -53,7 +54,7 @@ def read_record(run_dir: str, service: str) -> StartRecord | None:
     """The record of the last start; None where there is none, or none that can be trusted (half-written, foreign)."""
     try:
         text = files.read_text(record_path(run_dir, service))
-        data = json.loads(text) if text else None
+        data: dict[str, t.Any] = json.loads(text) if text else {}
         record = StartRecord(
             invocation_id=data["invocation_id"],
             started_at=float(data["started_at"]),
@@ -62,7 +63,7 @@ def read_record(run_dir: str, service: str) -> StartRecord | None:
             origin=data["origin"],
             writer_run=data["writer_run"],
         )
-    except (files.FileError, ValueError, TypeError, KeyError):
+    except (FileError, ValueError, TypeError, KeyError):
         return None
     words = (
         record.invocation_id,
@@ -76,17 +77,9 @@ def read_record(run_dir: str, service: str) -> StartRecord | None:
 
 def write_record(run_dir: str, service: str, record: StartRecord) -> None:
     """Note what was loaded (mode 0600, replaced in one step). Raises FileError."""
-    try:
-        os.makedirs(run_dir, mode=0o755, exist_ok=True)
-    except OSError as exc:
-        raise files.FileError(f"Cannot make the folder {run_dir} for the start record: {exc.strerror}") from exc
+    files.ensure_folder(run_dir)
     data = (json.dumps(record._asdict(), indent=1) + "\n").encode()
     files.replace(record_path(run_dir, service), data, mode=0o600)
-
-
-def digest_of(nodes: t.Iterable[str]) -> str:
-    """The digest of a node map, order included."""
-    return NodeMap(tuple(nodes)).digest
 
 
 def loaded(
@@ -108,14 +101,15 @@ def loaded(
     if own_row_hosts:
         return _held(own_row_hosts, "own_row", configured, None)
     if unit.running and files_changed_at is not None and unit.started_at is not None:
-        if files_changed_at > unit.started_at:
+        # Some systems say whole seconds only.
+        if files_changed_at > unit.started_at + 1:
             return Loaded(None, None, "start_time", False, None)
         # A change while the start was under way may have been seen or not.
-        if unit.activating_at is None or files_changed_at <= unit.activating_at:
+        if files_changed_at <= (unit.started_at if unit.activating_at is None else unit.activating_at):
             return _held(configured, "start_time", configured, None)
     return NOTHING
 
 
 def _held(nodes: tuple[str, ...], source: str, configured: tuple[str, ...], config: Pairs | None) -> Loaded:
     held = tuple(canonical(node) for node in nodes)
-    return Loaded(held, digest_of(held), source, held == tuple(canonical(node) for node in configured), config)
+    return Loaded(held, digest(held), source, held == tuple(canonical(node) for node in configured), config)

@@ -67,7 +67,8 @@ def _round(targets: t.Sequence[tuple[str, int]], timeout: float) -> dict[tuple[s
                 selector.unregister(channel)
                 channel.close()
         for key in list(selector.get_map().values()):
-            found[key.data] = Probe(*key.data, "silent", f"no answer within {timeout:g} s")
+            address, port = key.data
+            found[key.data] = Probe(address, port, "silent", f"no answer within {timeout:g} s")
             t.cast(socket.socket, key.fileobj).close()
     return found
 

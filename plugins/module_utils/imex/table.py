@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .domain import LETTERS, Connection, Domain, Node, canonical, normalise_connection, unreadable
+from .domain import LETTERS, Connection, Domain, Node, normalise_connection, unreadable
+from .node_map import canonical
 
 # "Node #10  - 10.66.6.18         - READY   - Version: 580.173.02   - Hostname: theia0281"; an asterisk on both sides of
 # the address marks the node the tool runs on.
@@ -29,9 +30,9 @@ def parse(text: str, local_addresses: t.Collection[str]) -> Domain:
     state = timestamp = ""
     for line in text.lstrip("\ufeff").splitlines():
         words = line.split()
-        node = NODE.match(line)
-        if node:
-            found[int(node["id"])] = node.groupdict()
+        match = NODE.match(line)
+        if match:
+            found[int(match["id"])] = match.groupdict()
         elif line.startswith("Node #"):
             raise unreadable(f"the line {line.strip()!r} is no node", text)
         elif words[:2] == ["Nodes", "From\\To"]:

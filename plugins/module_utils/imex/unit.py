@@ -117,8 +117,7 @@ def run_systemctl(systemctl: str, arguments: t.Sequence[str], timeout: float) ->
     if path is None:
         raise UnitError(f"{systemctl} was not found: this host is not run by systemd, or systemctl_command is wrong")
     try:
-        # UTC, so that a time in words can be read.
-        ended = process.run([path, *arguments], timeout, {"TZ": "UTC", "SYSTEMD_COLORS": "0"})
+        ended = process.run([path, *arguments], timeout, {"SYSTEMD_COLORS": "0"})
     except OSError as exc:
         raise UnitError(f"{said} could not be started: {exc.strerror or exc}") from exc
     if ended.timed_out:
@@ -164,18 +163,26 @@ def parse_show(text: str, name: str, now: float, monotonic: float) -> Unit:
 
 
 def parse_timestamp(text: str) -> float | None:
-    """Seconds since the epoch of "Wed 2026-07-01 12:00:00 UTC" or "@1782907200"; None when empty or unknown."""
+    """Seconds since the epoch of "Wed 2026-07-01 12:00:00 UTC" (or in the local zone) or "@1782907200".
+
+    None when it is empty or in another zone.
+    """
     if text.startswith("@"):
         return float(text[1:]) if text[1:].replace(".", "", 1).isdigit() else None
     words = text.split()
-    if len(words) != 4 or words[3] != "UTC":
+    if len(words) != 4:
+        return None
+    try:
+        moment = time.strptime(f"{words[1]} {words[2].partition('.')[0]}", "%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return None
+    if words[3] in time.tzname:
+        return time.mktime((*moment[:8], time.tzname.index(words[3])))
+    if words[3] != "UTC":
         return None
     import calendar
 
-    try:
-        return float(calendar.timegm(time.strptime(f"{words[1]} {words[2].partition('.')[0]}", "%Y-%m-%d %H:%M:%S")))
-    except ValueError:
-        return None
+    return float(calendar.timegm(moment))
 
 
 def parse_span(text: str) -> float | None:

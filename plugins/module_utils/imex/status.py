@@ -1,0 +1,395 @@
+# Copyright (c) 2026, hpc.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What IMEX is doing on this host: asks every source that was asked for, once, and lets the pure parts decide.
+
+What a default call does not need is imported where it is used: a module's imports are compiled on every host at every
+call.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+
+from .. import files
+from ..errors import ControlError, FileError, InputError, UnitError
+from . import config_file, control, daemon, node_map, quorum, verdict
+from .domain import CONNECTED, READY, Domain, Node, own_row_hosts
+from .unit import Unit, read_unit
+from .verdict import Facts, Reason
+
+BUILT = ("daemon", "domain", "channels", "activity", "log")
+LATER = ("errors", "statistics", "nvlink")
+
+
+class Request(t.NamedTuple):
+    """The options of imex_status, see its documentation."""
+
+    config_path: str = "/etc/nvidia-imex/config.cfg"
+    nodes_config_path: str | None = None
+    control_command: str = "nvidia-imex-ctl"
+    control_timeout: float = 30.0
+    service: str = "nvidia-imex"
+    systemctl_command: str = "systemctl"
+    local_addresses: t.Sequence[str] | None = None
+    state_dir: str = "/var/lib/hpc-fabric"
+    run_dir: str = "/run/hpc-fabric"
+    proc_root: str = "/proc"
+    sysfs_root: str = "/sys"
+    device_root: str = "/dev"
+    unit_dir: str = "/etc/systemd/system"
+    gather: t.Sequence[str] = ("daemon", "domain")
+    detail: str = "summary"
+    planned: t.Mapping[str, t.Any] | None = None
+    expected_nodes: t.Sequence[str] | None = None
+    quorum: str = "all"
+    required_nodes: t.Sequence[str] = ()
+    require: str = "none"
+    wait_timeout: float = 0.0
+    wait_interval: float = 1.0
+    starting_limit: float = 300.0
+    probe: t.Mapping[str, t.Any] | None = None
+    smi_command: str = "nvidia-smi"
+    persist_path: str = "/var/run/nvidia-imex/persist.dat"
+    job_records_dir: str = "/run/hpc-fabric/jobs"
+    slurm_conf: t.Sequence[str] = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")
+
+
+class Local(t.NamedTuple):
+    """What this host's files say. A text is None where there is no file or it cannot be read (then found says so)."""
+
+    config_text: str | None
+    values: dict[str, str]
+    nodes_path: str
+    nodes_text: str | None
+    nodes: tuple[str, ...]
+    changed_at: float | None
+    addresses: tuple[str, ...]
+    found: tuple[Reason, ...]
+
+
+class Look(t.NamedTuple):
+    """One look at the host: the facts, the verdict on them, and what the result needs besides."""
+
+    local: Local
+    facts: Facts
+    verdict: verdict.Verdict
+    # What imex_nodes_config would return, with planned.
+    deployment: dict[str, t.Any] | None
+
+
+def run(request: Request) -> tuple[dict[str, t.Any], str]:
+    """The result of imex_status, and why it failed ("" for success). Raises FabricError for bad arguments."""
+    request, warnings = _checked(request)
+    begin = time.monotonic()
+    deadline = begin + request.wait_timeout
+    limit = request.control_timeout
+    while True:
+        look = look_once(request, limit)
+        failure = _failure(request, look, time.monotonic() - begin)
+        left = deadline - time.monotonic()
+        if not failure or left <= 0 or _hopeless(look.facts):
+            break
+        time.sleep(max(0.05, min(request.wait_interval, left)))
+        # The last look may take some time too, but no more than that.
+        limit = min(request.control_timeout, max(deadline - time.monotonic(), 2.0))
+    return {**_result(request, look, warnings), "warnings": warnings}, failure
+
+
+def look_once(request: Request, limit: float) -> Look:
+    """Read the files, ask systemd and the control tool (limit: seconds for the latter), and judge."""
+    local = read_local(request)
+    found = list(local.found)
+    driver = has_driver(request.proc_root, request.sysfs_root)
+    expected = local.nodes if request.expected_nodes is None else tuple(map(node_map.canonical, request.expected_nodes))
+    if request.planned is not None and request.expected_nodes is None:
+        from . import planned
+
+        expected = planned.expected(request.planned)
+    unit = None
+    if "daemon" in request.gather:
+        unit = _unit(request, found)
+    facts = Facts(
+        expected=expected,
+        configured=local.nodes,
+        driver=driver,
+        unit=unit,
+        command_enabled=config_file.value(local.values, "IMEX_CMD_ENABLED") != "0",
+        now=time.time(),
+        starting_limit=request.starting_limit,
+    )
+    facts = _ask(request, local, facts, limit)
+    if not driver and facts.unit is None and not verdict.answered(facts) and "daemon" not in request.gather:
+        # Is there any IMEX at all? Only this cheap question needs the unit.
+        asked = _unit(request, [])
+        facts = facts._replace(
+            unit=asked if asked and not asked.found else None, driver=asked is not None and asked.found
+        )
+    facts = facts._replace(loaded=_loaded(request, local, facts))
+    deployment = None
+    if request.planned is not None:
+        from . import planned
+
+        result = planned.assess(request, local, facts)
+        deployment = result.as_result()
+        if request.expected_nodes is None:
+            facts = facts._replace(expected=result.nodes)
+    if "domain" in request.gather:
+        facts = facts._replace(
+            quorum=quorum.evaluate(facts.domain, facts.expected, request.quorum, request.required_nodes)
+        )
+    facts = facts._replace(managed_by="host" if facts.unit and facts.unit.running else "unknown")
+    judged = verdict.judge(facts._replace(found=tuple(found)))
+    if judged.word not in ("healthy", "starting", "not_applicable"):
+        # Not as it should be: look for other daemons and, where it failed, into its log.
+        from . import trouble
+
+        facts, more = trouble.explain(request, local, facts)
+        found += more
+        judged = verdict.judge(facts._replace(found=tuple(found)))
+    return Look(local, facts._replace(found=tuple(found)), judged, deployment)
+
+
+def read_local(request: Request) -> Local:
+    """Read config.cfg, the node list and this host's addresses. Nothing is raised: what is wrong becomes a reason."""
+    found: list[Reason] = []
+    config_text = _read(request.config_path, "config_unreadable", found)
+    values = config_file.parse(config_text or "", request.config_path).values
+    nodes_path = request.nodes_config_path or config_file.value(values, "IMEX_NODE_CONFIG_FILE")
+    nodes_text = _read(nodes_path, "node_map_unreadable", found)
+    parsed = node_map.parse(nodes_text or "", nodes_path)
+    if parsed.problems:
+        found.append(Reason("node_map_invalid", "; ".join(parsed.problems[:5])))
+    if config_text is None and parsed.nodes and not found:
+        found.append(
+            Reason("config_missing", f"{request.config_path} does not exist, so the daemon cannot start again")
+        )
+    return Local(
+        config_text,
+        values,
+        nodes_path,
+        nodes_text,
+        parsed.nodes,
+        files.changed_at(request.config_path, nodes_path),
+        _addresses(request, values, parsed.nodes),
+        tuple(found),
+    )
+
+
+def has_driver(proc_root: str, sysfs_root: str) -> bool:
+    """True when the NVIDIA driver is loaded."""
+    return os.path.exists(os.path.join(proc_root, "driver/nvidia/version")) or os.path.exists(
+        os.path.join(sysfs_root, "module/nvidia")
+    )
+
+
+def _checked(request: Request) -> tuple[Request, list[str]]:
+    gather = list(dict.fromkeys(request.gather))
+    warnings = []
+    if "all" in gather:
+        gather = list(BUILT)
+        warnings.append(f"gather=all: {', '.join(LATER)} are not built in this release and were left out")
+    later = [word for word in gather if word in LATER]
+    if later:
+        raise InputError(
+            f"gather asks for {', '.join(later)}, which is not built in this release; built are: {', '.join(BUILT)}"
+        )
+    needed = {"ready": ("daemon",), "quorum": ("domain",)}.get(request.require, ())
+    if not set(gather) & {"daemon", "domain"} or request.require == "quorum":
+        gather += [word for word in needed if word not in gather]
+    return request._replace(gather=tuple(gather)), warnings
+
+
+def _read(path: str, code: str, found: list[Reason]) -> str | None:
+    try:
+        return files.read_text(path)
+    except FileError as exc:
+        found.append(Reason(code, str(exc)))
+        return None
+
+
+def _addresses(request: Request, values: t.Mapping[str, str], nodes: t.Sequence[str]) -> tuple[str, ...]:
+    if request.local_addresses is not None:
+        return tuple(map(node_map.canonical, request.local_addresses))
+    bound = node_map.canonical(config_file.value(values, "BIND_INTERFACE_IP"))
+    if bound and bound in nodes:
+        # The daemon does not look for another address then.
+        return (bound,)
+    from . import addresses
+
+    return addresses.local_addresses(request.proc_root, [node for node in nodes if not node_map.is_address(node)])
+
+
+def _unit(request: Request, found: list[Reason]) -> Unit | None:
+    try:
+        return read_unit(request.service, request.systemctl_command, request.control_timeout)
+    except UnitError as exc:
+        found.append(Reason("unit_unknown", str(exc), (), True))
+        return None
+
+
+def _ask(request: Request, local: Local, facts: Facts, limit: float) -> Facts:
+    """Ask the control tool: one call, for the whole domain if that is wanted, else for the local daemon."""
+    unit = facts.unit
+    off = unit is not None and not (unit.running or unit.starting)
+    if off and (not facts.expected or (not facts.driver and unit is not None and not unit.found)):
+        return facts
+    kind = message = ""
+    domain = state = None
+    if "domain" in request.gather:
+        try:
+            domain = control.query_domain(
+                request.control_command,
+                request.config_path,
+                limit,
+                local.addresses,
+                request.detail == "full",
+            )
+            state = domain.local.status if domain.local else None
+        except ControlError as exc:
+            kind, message = exc.kind, str(exc)
+    # An answer without a row of our own, or without a list to ask by, leaves the daemon's own word to be asked.
+    if state is None and kind in ("", "not_configured") and not off and (unit is not None or domain is None):
+        try:
+            state = control.query_daemon(request.control_command, request.config_path, limit)
+            kind = kind if facts.expected else ""
+        except ControlError as exc:
+            if domain is None:
+                kind, message = kind or exc.kind, message or str(exc)
+    return facts._replace(domain=domain, state=state, control_kind=kind, control_message=message)
+
+
+def _loaded(request: Request, local: Local, facts: Facts) -> daemon.Loaded:
+    row = own_row_hosts(facts.domain) if facts.domain else None
+    unit = facts.unit
+    if unit is None:
+        # Without systemd only the daemon's own row says anything, and that it runs.
+        unit = Unit(request.service, active_state="active" if row else "")
+    record = daemon.read_record(request.run_dir, request.service) if unit.invocation_id else None
+    return daemon.loaded(unit, record, row, local.nodes, local.changed_at)
+
+
+def _hopeless(facts: Facts) -> bool:
+    """True when waiting cannot help: systemd will not start the daemon."""
+    unit = facts.unit
+    return unit is not None and not unit.running and (not unit.found or unit.masked or unit.result == "start-limit-hit")
+
+
+def _failure(request: Request, look: Look, waited: float) -> str:
+    facts, judged = look.facts, look.verdict
+    if request.require == "none":
+        return ""
+    if request.require == "ready":
+        if facts.state == READY and (facts.unit is None or facts.unit.running):
+            return ""
+        wanted = f"expected the local daemon to be READY, it says {facts.state or 'nothing'}"
+    else:
+        found = facts.quorum
+        if found is None or found.met:
+            return ""
+        wanted = (
+            f"expected a quorum of {found.required} of {found.expected} members (quorum={found.spec}), "
+            f"{found.connected} are READY and connected as this host sees it"
+        )
+        if found.connected >= found.required and found.expected:
+            wanted += f", but of required_nodes some are not: {', '.join(request.required_nodes)}"
+    why = "; ".join(f"{reason.code}: {reason.message}" for reason in judged.reasons) or "no reason was found"
+    return f"Not reached after {waited:.0f} s: {wanted}. {judged.word}: {why}."
+
+
+def _result(request: Request, look: Look, warnings: list[str]) -> dict[str, t.Any]:
+    facts, local, judged = look.facts, look.local, look.verdict
+    version = facts.domain.local.version if facts.domain and facts.domain.local else None
+    driver = None
+    if facts.driver:
+        from .names import driver_version
+
+        driver = driver_version(request.proc_root, request.sysfs_root)
+    result: dict[str, t.Any] = {
+        "changed": False,
+        "verdict": judged.word,
+        "reasons": [{"code": r.code, "message": r.message, "nodes": list(r.nodes)} for r in judged.reasons],
+        "summary": judged.summary,
+        "evidence": list(judged.evidence),
+        "node_map": _node_map(facts),
+        "local_addresses": list(local.addresses),
+        "versions": {"daemon": version, "driver": driver},
+    }
+    if "daemon" in request.gather:
+        unit = unit_result(facts.unit) if facts.unit else {"unit": request.service}
+        result["daemon"] = {
+            **unit,
+            "state": facts.state,
+            "version": version,
+            "driver_version": driver,
+            "managed_by": facts.managed_by,
+        }
+    if "domain" in request.gather:
+        result["domain"] = domain_result(facts.domain, request.detail) if facts.domain else None
+    if facts.quorum is not None:
+        result["quorum"] = {
+            "scope": "local",
+            **{
+                key: list(value) if isinstance(value, tuple) else value for key, value in facts.quorum._asdict().items()
+            },
+        }
+    if look.deployment is not None or set(request.gather) - {"daemon", "domain"} or request.probe:
+        from . import details
+
+        details.add(result, request, local, facts, look.deployment, warnings)
+    return result
+
+
+def unit_result(unit: Unit) -> dict[str, t.Any]:
+    """A unit as plain values, with what follows from them."""
+    values = {key: list(value) if isinstance(value, tuple) else value for key, value in unit._asdict().items()}
+    return {
+        **values,
+        "running": unit.running,
+        "enabled": unit.enabled,
+        "masked": unit.masked,
+        "restart_loop": unit.restart_loop,
+    }
+
+
+def domain_result(domain: Domain, detail: str) -> dict[str, t.Any]:
+    """The domain as plain values. summary leaves the connections out that are as they should be."""
+    nodes = []
+    for node in domain.nodes:
+        every = detail == "full" or (detail == "own" and node.is_local)
+        shown = [link for link in node.connections if every or _notable(node, link.status)]
+        nodes.append({**node._asdict(), "connections": [link._asdict() for link in shown]})
+    return {
+        "state": domain.state,
+        "timestamp": domain.timestamp,
+        "node_count": len(nodes),
+        "ready_count": sum(1 for node in domain.nodes if node.status == READY),
+        "nodes": nodes,
+    }
+
+
+def _notable(node: Node, status: str) -> bool:
+    # The row of a node that did not answer is made up, all of it says INVALID.
+    return node.answered and status != CONNECTED
+
+
+def _node_map(facts: Facts) -> dict[str, t.Any]:
+    expected = [node_map.canonical(node) for node in facts.expected]
+    held = facts.loaded.nodes
+    listed = [node_map.canonical(node.host) for node in facts.domain.nodes] if facts.domain else None
+    actual = list(held) if held is not None else listed if listed is not None else list(facts.configured)
+    change = node_map.compare(actual, expected)
+    extra = [node for node in listed or () if node not in expected and node not in change.removed]
+    return {
+        "configured": list(facts.configured),
+        "loaded": None if held is None else list(held),
+        "source": facts.loaded.source,
+        "digest": facts.loaded.digest,
+        "in_sync": facts.loaded.in_sync,
+        "missing": list(change.added),
+        "unexpected": [*change.removed, *extra],
+        "reordered": change.reordered,
+    }
