@@ -1,0 +1,228 @@
+# Copyright (c) 2026, hpc.fabric contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+
+"""What the members of one domain say together: the row of the decision table, before the guard. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map
+
+from .facts import Facts
+from .records import (
+    ADOPT,
+    COORDINATED,
+    JOIN,
+    LOCAL,
+    REFUSED,
+    UNTOUCHED,
+    Before,
+    DomainPlan,
+    Plan,
+    Reason,
+    enumerate_some,
+)
+from .view import MAP_MISMATCH, VERSION_MISMATCH, View, before, look, mismatched
+from .work import member_work
+
+FactsOf = t.Mapping[str, Facts]
+
+
+class Finding(t.NamedTuple):
+    """What the members of one domain say together. full: hosts to be started anew, in the order of local rounds."""
+
+    view: View
+    decision: str
+    reasons: tuple[Reason, ...]
+    warnings: tuple[str, ...]
+    before: Before
+    full: tuple[str, ...] = ()
+
+    @property
+    def restarts_all(self) -> bool:
+        return self.decision == COORDINATED
+
+
+def examine(domain: DomainPlan, plan: Plan, facts: FactsOf, check_mode: bool = False) -> Finding:
+    """The decision that the members of one domain lead to, before the guard."""
+    view = look(domain, plan, facts)
+    found = before(view, plan, facts)
+    refusals = [*domain.refused, *(refused_by_members(view, plan, facts, check_mode) if not domain.refused else ())]
+    if refusals:
+        return Finding(view, REFUSED, tuple(refusals), (), found)
+    decision, reasons, full = _classify(view, plan, facts)
+    refusals += _cut_refusal(view, decision)
+    refusals += _removal_refusal(view, facts)
+    if refusals:
+        return Finding(view, REFUSED, tuple(refusals), (), found)
+    return Finding(view, decision, tuple(reasons), tuple(_warnings(view, plan, facts, decision, found)), found, full)
+
+
+def refused_by_members(view: View, plan: Plan, facts: FactsOf, check_mode: bool) -> t.Iterator[Reason]:
+    """What is wrong with members: not known, masked by others, not installed, too few of them, an unfit package."""
+    domain = view.domain
+    for host in view.broken:
+        found = facts.get(host, Facts(host))
+        yield Reason("facts_unknown", f"{host} answers, but could not be inspected: {found.message}", (host,))
+    for host in view.here:
+        yield from _unit_refusals(host, facts[host], bool(domain.shared.package), check_mode)
+    there = len(view.here) + len(view.cut)
+    if domain.members and there < domain.required:
+        text = (
+            f"domain {domain.name}: {there} of {len(domain.members)} members can be reached, imex_quorum {domain.quorum} needs "
+            f"{domain.required}: unreachable are {enumerate_some(view.lost) or 'none'}; bring them back, or set "
+            "imex_member_state to maintenance"
+        )
+        yield Reason("not_enough_reachable", text, view.lost)
+    for host in view.lost:
+        if plan.hosts[host].address in domain.required_nodes:
+            yield Reason(
+                "required_node_unreachable", f"{host} is in imex_required_nodes and cannot be reached", (host,)
+            )
+    if domain.shared.package:
+        yield from _package_refusals(view, facts)
+
+
+def _unit_refusals(host: str, found: Facts, packaged: bool, check_mode: bool) -> t.Iterator[Reason]:
+    if found.unit is None:
+        text = f"{host}: systemd could not be asked about the unit, so it is not known whether a daemon runs: {found.summary}"
+        yield Reason("unit_unknown", text, (host,))
+    elif found.unit.masked and not found.ours:
+        text = (
+            f"{host}: {found.unit.unit} is masked, and not by this collection: if the host shall be a member run "
+            f"'systemctl unmask {found.unit.unit}', else set imex_managed_by or imex_member_state"
+        )
+        yield Reason("unit_masked", text, (host,))
+    elif not found.unit.found and not packaged and not check_mode:
+        text = f"{host}: there is no unit {found.unit.unit}: install the package, or set imex_package"
+        yield Reason("unit_not_found", text, (host,))
+    elif found.foreign:
+        text = (
+            f"{host}: a daemon answers {found.daemon_state}, but {found.unit.unit} is {found.unit.active_state}: "
+            "somebody else runs it (a pod?), and a host can have one only; stop it, or set imex_managed_by"
+        )
+        yield Reason("foreign_daemon", text, (host,))
+
+
+def _package_refusals(view: View, facts: FactsOf) -> t.Iterator[Reason]:
+    _name, _equal, version = view.domain.shared.package.partition("=")
+    wanted = version.partition(":")[2] or version  # a Debian version may begin with an epoch
+    wanted = wanted.partition("-")[0]
+    for host in view.here:
+        driver = facts[host].driver_version
+        if driver != wanted:
+            has = f"the driver is {driver}" if driver else "the driver's version is not known"
+            text = f"{host}: imex_package has version {version}, but {has}: the daemon starts with its own driver only"
+            yield Reason("package_differs_from_driver", text, (host,))
+
+
+def _classify(view: View, plan: Plan, facts: FactsOf) -> tuple[str, list[Reason], tuple[str, ...]]:
+    """The row of the decision table, why, and the hosts that are to be started anew."""
+    name = view.domain.name
+    if view.cut and not view.here:
+        return COORDINATED, [Reason("unseen", f"domain {name}: no member of it is in the play")], ()
+    causes = _restart_causes(view, plan, facts)
+    joinable = not causes and view.living
+    if view.stale and not joinable:
+        text = f"domain {name}: {enumerate_some(view.stale)} run with another map than planned"
+        causes.insert(0, Reason("loaded_differs", text, view.stale))
+    if view.stopped and not view.running:
+        text = f"domain {name}: no member that could be asked runs"
+        causes.insert(0, Reason("all_stopped", text, view.stopped))
+    if causes:
+        return COORDINATED, causes, view.here
+    coming = (*view.stopped, *view.stale)
+    reasons = []
+    if view.stopped:
+        reasons.append(
+            Reason("not_running", f"{enumerate_some(view.stopped)} stopped, the others hold the plan", view.stopped)
+        )
+    if view.stale:
+        text = f"{enumerate_some(view.stale)} stale (an older map), all others hold the plan"
+        reasons.append(Reason("stale", text, view.stale))
+    local = tuple(host for host in view.holders if facts[host].pending)
+    if local:
+        keys = sorted({key for host in local for key, _class in facts[host].pending})
+        text = f"{', '.join(keys)} differ on {enumerate_some(local)}: one member after the other"
+        return LOCAL, [*reasons, Reason("local_config", text, local)], coming + local
+    if coming:
+        return JOIN, reasons, coming
+    form = tuple(host for host in view.holders if member_work(host, plan, facts[host], view.nodes, ADOPT).work)
+    if form:
+        text = f"files or unit of {enumerate_some(form)} differ in form only: no restart"
+        return ADOPT, [Reason("form", text, form)], ()
+    return UNTOUCHED, [], ()
+
+
+def _restart_causes(view: View, plan: Plan, facts: FactsOf) -> list[Reason]:
+    """Why all members must be restarted although each may hold the right map."""
+    name = view.domain.name
+    causes = []
+    apart = mismatched(view, plan, facts, MAP_MISMATCH)
+    if apart:
+        text = f"domain {name}: {enumerate_some(apart)} block each other (node map mismatch), until all were stopped together"
+        causes.append(Reason("node_map_mismatch", text, apart))
+    apart = mismatched(view, plan, facts, VERSION_MISMATCH)
+    if apart and len({facts[host].daemon_version for host in apart}) == 1 and facts[apart[0]].daemon_version:
+        text = f"domain {name}: {enumerate_some(apart)} still block each other, though their versions agree now"
+        causes.append(Reason("version_mismatch", text, apart))
+    changing = tuple(host for host in view.running if any(kind != "local" for _key, kind in facts[host].pending))
+    if changing:
+        keys = sorted({key for host in changing for key, kind in facts[host].pending if kind != "local"})
+        text = f"domain {name}: {', '.join(keys)} of config.cfg differ on {enumerate_some(changing)}: all members must share them"
+        causes.append(Reason("config_changed", text, changing))
+    # A stopped member gets its package when it joins.
+    packaged = tuple(host for host in view.running if facts[host].change("package"))
+    if packaged:
+        text = f"domain {name}: {enumerate_some(packaged)} need package {view.domain.shared.package}"
+        causes.append(Reason("package", text, packaged))
+    return causes
+
+
+def _cut_refusal(view: View, decision: str) -> t.Iterator[Reason]:
+    if not view.cut:
+        return
+    names = enumerate_some(view.cut)
+    if decision not in (UNTOUCHED, JOIN):
+        yield Reason(
+            "cut",
+            f"domain {view.domain.name} needs {'a restart of all members' if decision == COORDINATED else 'a change'}, but "
+            f"{names} are outside the play (--limit, serial or hosts): inside a limit a member can only join; run without it",
+            view.cut,
+        )
+
+
+def _removal_refusal(view: View, facts: FactsOf) -> t.Iterator[Reason]:
+    """More members dropped than allowed; what the domain has dropped before is not counted again."""
+    if view.living:
+        return
+    known = [facts[host] for host in view.here] or [
+        facts[host] for host in view.domain.absent if host in facts and facts[host].known
+    ]
+    held = dict.fromkeys(node for found in known for node in (found.holds or found.configured))
+    dropped = [node for node in held if node not in view.nodes and node_map.is_member(node)]
+    limit = view.domain.shared.max_removed
+    if len(dropped) > limit:
+        text = (
+            f"domain {view.domain.name}: {len(dropped)} members would be dropped ({enumerate_some(dropped)}), imex_max_removed "
+            f"allows {limit}: correct the inventory, or raise it for this run"
+        )
+        yield Reason("too_many_removed", text)
+
+
+def _warnings(view: View, plan: Plan, facts: FactsOf, decision: str, found: Before) -> t.Iterator[str]:
+    name = view.domain.name
+    if view.lost:
+        yield f"domain {name}: {enumerate_some(view.lost)} cannot be reached and is left as it is"
+    if decision == UNTOUCHED and view.holders and not found.met:
+        yield f"domain {name}: every member holds the plan, but the domain is not at quorum ({view.domain.quorum})"
+    apart = mismatched(view, plan, facts, VERSION_MISMATCH)
+    if apart and len({facts[host].daemon_version for host in apart}) > 1:
+        versions = ", ".join(f"{host} {facts[host].daemon_version or 'unknown'}" for host in apart)
+        yield f"domain {name}: versions differ ({versions}): install one version on all members (imex_package)"
+    quiet = tuple(host for host in view.holders if facts[host].source == "none")
+    if quiet:
+        yield f"domain {name}: nothing says which map {enumerate_some(quiet)} hold; taken for the file's, unknown never restarts"
