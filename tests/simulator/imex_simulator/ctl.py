@@ -352,9 +352,8 @@ def _write(text, stream=None):
     stream.flush()
 
 
-def _parse(argv):
-    """Options by letter. Raises _UsageError for what no version has."""
-    options = {}
+def _parse(argv, options):
+    """Fill ``options`` by letter. Raises _UsageError for what no version has."""
     words = iter(argv)
     for word in words:
         try:
@@ -373,7 +372,6 @@ def _parse(argv):
                 raise _UsageError
         except (StopIteration, ValueError) as e:
             raise _UsageError from e
-    return options
 
 
 def _allowed(options, r, conf):
@@ -425,11 +423,11 @@ def _spoil(text, conf):
 
 
 def main(argv):
-    options = None
+    options = {}
     try:
-        options = _parse(argv)
+        _parse(argv, options)
     except _UsageError:
-        options = {"h": True}
+        options["h"] = True
     try:
         control = Control(options)
         conf = control.settings

@@ -106,7 +106,7 @@ class ErrorCounters:
         self.window.append(event)
 
     def as_record(self):
-        """observed: the metrics page: all four keys under total, sparse maps under per_node, counts as strings."""
+        """observed: the metrics page: four keys a map, none where a node has no such error; counts as strings."""
         return {
             "total": _error_maps(self.total, full=True),
             "per_node": {str(i): _error_maps(counts, full=False) for i, counts in sorted(self.per_node.items())},
@@ -136,7 +136,7 @@ def _error_maps(counts, full):
     record = {}
     for operation in ("import", "unimport", "connection"):
         codes = {code: n for (op, code), n in counts.items() if op == operation}
-        if full:
+        if full or codes:
             codes = {**dict.fromkeys((1, 2, 3, 4), 0), **codes}
         record[f"{operation}_errors"] = {str(code): str(codes[code]) for code in sorted(codes)}
     for operation in ("import", "unimport", "connection"):
