@@ -51,17 +51,19 @@ def read_bytes(path: str, limit: int | None = None) -> bytes | None:
         return None
     except OSError as exc:
         raise failure("read", path, exc) from exc
-    with os.fdopen(handle, "rb") as source:
-        kind = os.fstat(source.fileno()).st_mode
+    try:
+        kind = os.fstat(handle).st_mode
         if not stat.S_ISREG(kind):
             raise FileError(
                 f"Cannot read {path}: it is {kind_name(kind)}, expected a regular file. Move it away, or correct the path.",
                 path,
             )
-        try:
+        with open(handle, "rb", closefd=False) as source:
             data = source.read() if limit is None else source.read(limit + 1)
-        except OSError as exc:
-            raise failure("read", path, exc) from exc
+    except OSError as exc:
+        raise failure("read", path, exc) from exc
+    finally:
+        os.close(handle)
     if limit is not None and len(data) > limit:
         raise FileError(
             f"Cannot use {path}: it is larger than {limit} bytes, expected a short text file. Is this the right path?",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The seam between modules and the core: shared options, file attributes, the lock. Gets the AnsibleModule, imports none."""
+"""The seam between modules and the core: file attributes, backups, the lock. Gets the AnsibleModule, imports none."""
 
 from __future__ import annotations
 
@@ -13,23 +13,6 @@ import typing as t
 from .imex import host_files
 
 LOCK_TIMEOUT = 60.0
-
-
-def common_options() -> dict[str, dict[str, t.Any]]:
-    """The argument_spec of the options in doc fragment hpc.fabric._imex."""
-    return {
-        "config_path": {"type": "path", "default": "/etc/nvidia-imex/config.cfg"},
-        "nodes_config_path": {"type": "path"},
-        "control_command": {"type": "str", "default": "nvidia-imex-ctl"},
-        "control_timeout": {"type": "float", "default": 30},
-        "service": {"type": "str", "default": "nvidia-imex"},
-        "local_addresses": {"type": "list", "elements": "str"},
-        "state_dir": {"type": "path", "default": "/var/lib/hpc-fabric"},
-        "run_dir": {"type": "path", "default": "/run/hpc-fabric"},
-        "systemctl_command": {"type": "str", "default": "systemctl"},
-        "proc_root": {"type": "path", "default": "/proc"},
-        "sysfs_root": {"type": "path", "default": "/sys"},
-    }
 
 
 def local_addresses(params: t.Mapping[str, t.Any]) -> tuple[str, ...]:

@@ -138,6 +138,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.hpc.fabric.plugins.module_utils import module_files
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import FabricError, UnitError
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import generations
+from ansible_collections.hpc.fabric.plugins.module_utils.module_options import common_options
 
 
 def unit_file_state(params: dict[str, t.Any]) -> str:
@@ -184,7 +185,7 @@ def restore(module: AnsibleModule) -> dict[str, t.Any]:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **module_files.common_options(),
+            **common_options(),
             "state": {"type": "str", "choices": ["listed", "restored"], "default": "listed"},
             "generation": {"type": "str"},
             "label": {"type": "str"},

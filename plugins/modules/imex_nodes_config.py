@@ -122,7 +122,7 @@ options:
     type: float
   stop_timeout:
     description:
-      - Seconds that the daemon has to stop with O(state=empty). Past them the module fails, and no file is written.
+      - Seconds that the daemon has to stop with O(state=empty). Past them it is killed, which is reported as a warning.
     type: float
     default: 60
   backup:
@@ -390,11 +390,15 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.hpc.fabric.plugins.module_utils import module_files
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import FabricError
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import deployment, host_files, node_map
+from ansible_collections.hpc.fabric.plugins.module_utils.module_options import common_options
+
+# What stopping the unit needs.
+STOP_OPTIONS = ("service", "systemctl_command", "stop_timeout", "state_dir", "run_dir", "unit_dir")
 
 
 def options() -> dict[str, dict[str, t.Any]]:
     return {
-        **module_files.common_options(),
+        **common_options(),
         "state": {"type": "str", "choices": ["present", "empty"], "default": "present"},
         "nodes": {"type": "list", "elements": "str"},
         "order": {"type": "str", "choices": ["given", "address", "keep"], "default": "given"},
@@ -483,7 +487,8 @@ def write(module: AnsibleModule, plan: deployment.Deployment, found: deployment.
             params["service"],
         )
     if plan.stop_unit:
-        host_files.retire_unit(plan, params["service"], params["systemctl_command"], params["stop_timeout"])
+        stopping = {name: params[name] for name in STOP_OPTIONS}
+        result["warnings"] = [*plan.warnings, *host_files.retire_unit(plan, stopping)]
     if params["backup"]:
         copies = module_files.back_up(module, host_files.changed_paths(plan, found))
         if copies:

@@ -259,25 +259,12 @@ def save_generation(found: Found, state_dir: str, run_id: str, keep: int, unit_d
     return generations.save(state_dir, run_id, paths, state, keep).id
 
 
-def retire_unit(deployment: Deployment, service: str, systemctl: str, timeout: float) -> None:
-    """Stop and disable the unit, as unit_changes says. Raises UnitError when it still runs after timeout seconds.
+def retire_unit(deployment: Deployment, options: t.Mapping[str, t.Any]) -> tuple[str, ...]:
+    """Stop and disable the unit, as unit_changes says; warnings, of a kill for instance. Raises UnitError, FileError.
 
-    The daemon is asked and not killed: a killed one makes its peers wait for its recovery (reference 1.7).
+    options: those of service.Order that say where the unit and our notes are, and stop_timeout.
     """
-    import time
+    from . import service
 
-    from .unit import read_unit, run_systemctl, unit_name
-
-    name = unit_name(service)
-    if "stop" in deployment.unit_changes:
-        deadline = time.monotonic() + timeout
-        run_systemctl(systemctl, ["stop", "--no-block", name], timeout)
-        while (unit := read_unit(service, systemctl)).active_state not in ("inactive", "failed"):
-            if time.monotonic() >= deadline:
-                raise UnitError(
-                    f"{name} is still {unit.active_state} ({unit.sub_state}) {timeout:g} s after it was told to stop; no file was "
-                    f"written. See journalctl -u {name}; what uses the GPUs may hold it."
-                )
-            time.sleep(0.2)
-    if "disable" in deployment.unit_changes:
-        run_systemctl(systemctl, ["disable", name], timeout)
+    disable = False if "disable" in deployment.unit_changes else None
+    return service.carry_out(service.Order(state="stopped", enabled=disable, **options), False).warnings
