@@ -100,7 +100,7 @@ class Host:
     def start(self, *arguments, timeout=10):
         """Run the daemon's parent to its end; the completed process. Output goes to files, as the child may keep it."""
         with (self.dir / "stderr").open("w+") as err:
-            done = subprocess.run(
+            return subprocess.run(
                 command("nvidia-imex", "-c", self.config_path, *arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=err,
@@ -109,7 +109,6 @@ class Host:
                 env={**os.environ, **self.environment},
                 check=False,
             )
-        return done
 
     def start_in_background(self, *arguments):
         with (self.dir / "stderr").open("w") as err:

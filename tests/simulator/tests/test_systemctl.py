@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import signal
 import time
@@ -218,7 +219,7 @@ def test_type_simple(unit, helpers):
     unit.define("Type=simple", "TimeoutStopSec=2", f"ExecStart={command}", "Environment=A=1 B=2")
     assert unit.call("start", "nvidia-imex").returncode == 0
     helpers.wait_for(lambda: unit.host.state() == "READY", "READY")
-    environment = open(f"/proc/{unit.show('MainPID')['MainPID']}/environ").read()
+    environment = pathlib.Path(f"/proc/{unit.show('MainPID')['MainPID']}/environ").read_text()
     assert "A=1\0" in environment
     assert "B=2\0" in environment
     unit.call("stop", "nvidia-imex")
