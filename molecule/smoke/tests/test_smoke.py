@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
-ADDRESSES = {f"node{number}": f"10.77.0.1{number}" for number in (1, 2, 3, 4)}
+HOSTS = 18 if os.environ.get("TESTBED_INVENTORY") == "inventory-rack" else 4
+ADDRESSES = {f"node{number}": f"10.77.0.{10 + number}" for number in range(1, HOSTS + 1)}
 
 
 def domain(host):
