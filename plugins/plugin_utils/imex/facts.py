@@ -37,7 +37,7 @@ class HostChange(t.NamedTuple):
 class Facts(t.NamedTuple):
     """One host as inspected. state: ok, failed (it answered, but with an error), unreachable or missing (never asked).
 
-    unit: None where systemd could not be asked; links: the daemon's own row, as (address, status); pending: config keys
+    unit: None where systemd could not be asked; address: the host's own in the map; links: the daemon's own row, as (address, status); pending: config keys
     in which the running daemon differs from the plan, as (key, class); ports: of config.cfg, server and command.
     """
 
@@ -46,6 +46,7 @@ class Facts(t.NamedTuple):
     message: str = ""
     unit: unit.Unit | None = None
     ours: bool = False
+    address: str = ""
     daemon_state: str = ""
     configured: tuple[str, ...] = ()
     loaded: tuple[str, ...] | None = None
@@ -82,8 +83,10 @@ class Facts(t.NamedTuple):
 
     @property
     def foreign(self) -> bool:
-        """True when a daemon answers here that is not the unit's."""
-        return self.unit is not None and not self.alive and self.daemon_state in ALIVE_WORDS
+        """True when a daemon is here that is not the unit's."""
+        if self.unit is None or self.alive:
+            return False
+        return self.daemon_state in ALIVE_WORDS or any(reason.code == "foreign_daemon" for reason in self.reasons)
 
     @property
     def holds(self) -> tuple[str, ...]:
@@ -157,7 +160,9 @@ def facts(host: str, result: t.Any, alive: bool = True) -> Facts:
         state=OK,
         message=ended.message,
         unit=found,
-        ours=bool(_masked_by_us(result)),
+        # Said where our own note of having masked the unit was found; imex_daemon undoes that, and nothing else.
+        ours=str(daemon.get("managed_by")) == "kubernetes",
+        address=_own_address(result, held_nodes),
         daemon_state=str(daemon.get("state") or ""),
         configured=_addresses(_map(result, "node_map").get("configured")),
         loaded=None if held_nodes is None else _addresses(held_nodes),
@@ -198,7 +203,7 @@ def activity(result: t.Any) -> Activity:
     found = _map(result, "activity")
     return Activity(
         OK,
-        "; ".join(str(note) for note in found.get("notes") or ()),
+        "; ".join(str(note) for note in result.get("warnings") or ()),
         _count(found.get("gpu_processes")),
         _count(found.get("importers")),
         _count(found.get("job_records")),
@@ -242,15 +247,17 @@ def _unit(daemon: t.Mapping[str, t.Any]) -> unit.Unit | None:
     )
 
 
-def _masked_by_us(result: t.Mapping[str, t.Any]) -> t.Any:
-    # Said where our note of having masked the unit was found; imex_daemon unmasks only then.
-    return _map(result, "daemon").get("masked_by_us") or any(
-        change.get("what") == "masked" and change.get("by_us") for change in result.get("host_changes") or ()
-    )
-
-
 def _local(result: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
     return next((node for node in _map(result, "domain").get("nodes") or () if node.get("is_local")), {})
+
+
+def _own_address(result: t.Mapping[str, t.Any], held: t.Any) -> str:
+    said = _local(result).get("host")
+    if said:
+        return node_map.canonical(str(said))
+    own = _addresses(result.get("local_addresses"))
+    known = _addresses(held) or _addresses(_map(result, "node_map").get("configured"))
+    return next((address for address in known if address in own), "")
 
 
 def _own_links(result: t.Mapping[str, t.Any]) -> tuple[tuple[str, str], ...]:

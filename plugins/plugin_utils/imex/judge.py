@@ -33,6 +33,7 @@ from .records import (
     Wait,
     enumerate_some,
 )
+from .view import with_cut
 
 PROVED = (JOIN, LOCAL, COORDINATED)
 LOG_LINES = 5
@@ -177,6 +178,8 @@ def _prove(
     )
     failed = [host for host, work in decision.hosts.items() if work.domain == domain.name and hosts[host].failed]
     met = proof.met and not (domain.decision == ADOPT and failed)
+    if not domain.expected:  # a rollback to a state without a daemon
+        met = not failed
     total = len(domain.expected)
     message = (
         f"{len(proof.members)} of {total} members are READY and pairwise connected, {domain.required} are required"
@@ -195,16 +198,6 @@ def _prove(
         go_on=met,
         message=message,
     )
-
-
-def with_cut(rows: t.Mapping[str, Row], cut: t.Sequence[str]) -> dict[str, Row]:
-    """Rows for members outside the play: that a member of the play is connected with them is believed."""
-    result = dict(rows)
-    for address in cut:
-        peers = {peer for peer, row in rows.items() if address in row.connected}
-        if peers:
-            result[address] = Row(True, frozenset(peers | set(cut)))
-    return result
 
 
 def _put_back(domains: dict[str, DomainVerdict], decision: Decision) -> dict[str, DomainVerdict]:
@@ -262,9 +255,9 @@ def judge_put_back(
 ) -> Verdict:
     """Judge the put-back that verdict asked for. first: the outcomes of the change, back: those of the put-back."""
     hosts: dict[str, HostVerdict] = {}
-    for host, wanted in verdict.hosts.items():
-        mine = back.get(host, Outcome()) if wanted.put_back else Outcome()
-        hosts[host] = wanted._replace(failed=bool(mine.trouble), reason=mine.trouble, log=mine.proof.log[-LOG_LINES:])
+    for host, asked in verdict.hosts.items():
+        mine = back.get(host, Outcome()) if asked.put_back else Outcome()
+        hosts[host] = asked._replace(failed=bool(mine.trouble), reason=mine.trouble, log=mine.proof.log[-LOG_LINES:])
     domains: dict[str, DomainVerdict] = {}
     for name, wanted in verdict.domains.items():
         if not wanted.put_back:

@@ -104,21 +104,23 @@ def agreed(maps: t.Sequence[tuple[str, ...]], wanted: tuple[str, ...]) -> tuple[
 
 
 def rows(plan: Plan, facts: t.Mapping[str, Facts], cut: t.Iterable[str] = ()) -> dict[str, Row]:
-    """The own row of every inspected host, by address.
-
-    cut: hosts outside the play. Nobody asks them, so that a member of the play is connected with them is believed.
-    """
+    """The own row of every inspected host, by address. cut: members outside the play, see with_cut."""
     found = {
         str(plan.hosts[host].address): fact.row
         for host, fact in facts.items()
         if fact.row is not None and plan.hosts[host].address
     }
-    outside = [str(plan.hosts[host].address) for host in cut]
-    for address in outside:
-        peers = {peer for peer, row in found.items() if address in row.connected}
+    return with_cut(found, [str(plan.hosts[host].address) for host in cut])
+
+
+def with_cut(rows: t.Mapping[str, Row], cut: t.Sequence[str]) -> dict[str, Row]:
+    """Rows for members outside the play: that a member of the play is connected with them is believed."""
+    result = dict(rows)
+    for address in cut:
+        peers = {peer for peer, row in rows.items() if address in row.connected}
         if peers:
-            found[address] = Row(True, frozenset(peers | set(outside)))
-    return found
+            result[address] = Row(True, frozenset(peers | set(cut)))
+    return result
 
 
 def before(view: View, plan: Plan, facts: t.Mapping[str, Facts]) -> Before:
