@@ -68,6 +68,7 @@ def _activity(request: Request, warnings: list[str]) -> dict[str, t.Any]:
         else [process._asdict() for process in found.gpu_processes],
         "importers": None if found.importers is None else list(found.importers),
         "job_records": found.job_records,
+        "notes": list(found.notes),
     }
 
 
@@ -83,7 +84,7 @@ def _log(
         warnings.append(found.note)
     reasons = trouble.log_reasons(found) if result["verdict"] != "not_applicable" else []
     own = {canonical(address) for address in local.addresses}
-    held = facts.loaded.nodes or facts.configured
+    held = (facts.loaded and facts.loaded.nodes) or facts.configured
     if found.node_id is not None and found.node_id < len(held) and own and held[found.node_id] not in own:
         place = next((index for index, node in enumerate(held) if node in own), None)
         reasons.append(

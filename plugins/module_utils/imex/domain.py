@@ -11,10 +11,8 @@ import typing as t
 
 from ..errors import ControlError
 from .node_map import canonical
+from .words import CONNECTED, READY as READY, UNAVAILABLE
 
-READY = "READY"
-UNAVAILABLE = "UNAVAILABLE"
-CONNECTED = "CONNECTED"
 # The cells of the text table; the JSON uses the words.
 LETTERS = {
     "C": CONNECTED,

@@ -10,6 +10,7 @@ import os
 import typing as t
 
 LISTEN = "0A"
+EVERY = ("0.0.0.0", "::")
 
 
 class Holder(t.NamedTuple):
@@ -31,21 +32,21 @@ class Holder(t.NamedTuple):
         return "kubepods" in self.cgroup
 
 
-def holders(proc_root: str, ports: t.Collection[int]) -> tuple[Holder, ...]:
-    """The processes that listen on any of ports, in this network namespace. Reads PROC only."""
-    sockets = _sockets(proc_root, ports)
+def holders(
+    proc_root: str, ports: t.Collection[int], addresses: t.Collection[str], beside: int | None = None
+) -> tuple[Holder, ...]:
+    """The processes that listen on any of ports, in this network namespace, at one of addresses or at all.
+
+    addresses are canonical. The sockets of process beside are left out. Reads PROC only.
+    """
+    sockets = _sockets(proc_root, ports, (*EVERY, *addresses))
+    for inode in _held(proc_root, beside) & set(sockets) if beside else ():
+        del sockets[inode]
     found = dict.fromkeys(sockets, (0, "", ""))
     for pid in _pids(proc_root) if sockets else ():
         for inode in _held(proc_root, pid) & set(sockets):
             found[inode] = (pid, _text(proc_root, pid, "comm").strip(), cgroup(proc_root, pid))
     return tuple(sorted({Holder(sockets[inode], *owner) for inode, owner in found.items()}))
-
-
-def listening(proc_root: str, port: int, pid: int) -> bool | None:
-    """Whether process pid itself listens on port; None where that cannot be seen."""
-    sockets = _sockets(proc_root, (port,))
-    held = _held(proc_root, pid)
-    return bool(held & set(sockets)) if sockets and held else None
 
 
 def cgroup(proc_root: str, pid: int) -> str:
@@ -63,7 +64,7 @@ def named(proc_root: str, name: str) -> tuple[Holder, ...]:
     )
 
 
-def _sockets(proc_root: str, ports: t.Collection[int]) -> dict[str, int]:
+def _sockets(proc_root: str, ports: t.Collection[int], addresses: t.Collection[str]) -> dict[str, int]:
     wanted = {f"{port:04X}": port for port in ports}
     found = {}
     for table in ("tcp", "tcp6"):
@@ -71,11 +72,24 @@ def _sockets(proc_root: str, ports: t.Collection[int]) -> dict[str, int]:
             with open(os.path.join(proc_root, "net", table), encoding="ascii", errors="replace") as source:
                 for line in source:
                     words = line.split()
-                    if len(words) > 9 and words[3] == LISTEN and words[1].rpartition(":")[2] in wanted:
-                        found[words[9]] = wanted[words[1].rpartition(":")[2]]
+                    if len(words) < 10 or words[3] != LISTEN:
+                        continue
+                    address, _colon, port = words[1].rpartition(":")
+                    if port in wanted and _address(address) in addresses:
+                        found[words[9]] = wanted[port]
         except OSError:
             continue
     return found
+
+
+def _address(digits: str) -> str:
+    """The address in /proc/net/tcp: words of 32 bits in the machine's byte order, as hexadecimal digits."""
+    import socket
+    import sys
+
+    words = [bytes.fromhex(digits[at : at + 8]) for at in range(0, len(digits), 8)]
+    data = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
+    return socket.inet_ntop(socket.AF_INET if len(data) == 4 else socket.AF_INET6, data)
 
 
 def _held(proc_root: str, pid: int) -> set[str]:

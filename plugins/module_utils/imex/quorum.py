@@ -9,8 +9,9 @@ from __future__ import annotations
 import typing as t
 
 from ..errors import InputError
-from .domain import CONNECTED, READY, Domain, Node
+from .domain import Domain, Node
 from .node_map import canonical, is_address
+from .words import CONNECTED, READY
 
 
 class Quorum(t.NamedTuple):

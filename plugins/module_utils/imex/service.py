@@ -17,7 +17,7 @@ import typing as t
 from .. import files
 from ..errors import UnitError
 from . import config_file, daemon, dropin, node_map
-from .trouble import mask_note
+from .status import mask_note
 from .unit import Unit, read_unit, run_systemctl, unit_name
 
 # Seconds: for systemd to take a start up, for the kernel to end a killed process, for one call of systemctl.
@@ -343,7 +343,7 @@ class _Run:
 
 def result(order: Order, outcome: Outcome, want_diff: bool) -> dict[str, t.Any]:
     """What imex_daemon returns: plain values."""
-    from .status import unit_result
+    from .report import unit_result
 
     record = outcome.record
     values: dict[str, t.Any] = {

@@ -16,10 +16,13 @@ import typing as t
 
 from .. import files
 from ..errors import ControlError, FileError, InputError, UnitError
-from . import config_file, control, daemon, node_map, quorum, verdict
-from .domain import CONNECTED, READY, Domain, Node, own_row_hosts
-from .unit import Unit, read_unit
+from . import config_file, node_map, verdict
 from .verdict import Facts, Reason
+from .words import READY
+
+if t.TYPE_CHECKING:
+    from .daemon import Loaded
+    from .unit import Unit
 
 BUILT = ("daemon", "domain", "channels", "activity", "log")
 LATER = ("errors", "statistics", "nvlink")
@@ -79,6 +82,8 @@ class Look(t.NamedTuple):
     verdict: verdict.Verdict
     # What imex_nodes_config would return, with planned.
     deployment: dict[str, t.Any] | None
+    # Where imex_daemon notes that it masked the unit.
+    mask_note: str
 
 
 def run(request: Request) -> tuple[dict[str, t.Any], str]:
@@ -96,7 +101,9 @@ def run(request: Request) -> tuple[dict[str, t.Any], str]:
         time.sleep(max(0.05, min(request.wait_interval, left)))
         # The last look may take some time too, but no more than that.
         limit = min(request.control_timeout, max(deadline - time.monotonic(), 2.0))
-    return {**_result(request, look, warnings), "warnings": warnings}, failure
+    from . import report
+
+    return {**report.result(request, look, warnings), "warnings": warnings}, failure
 
 
 def look_once(request: Request, limit: float) -> Look:
@@ -117,6 +124,7 @@ def look_once(request: Request, limit: float) -> Look:
         configured=local.nodes,
         driver=driver,
         unit=unit,
+        domain_asked="domain" in request.gather,
         command_enabled=config_file.value(local.values, "IMEX_CMD_ENABLED") != "0",
         now=time.time(),
         starting_limit=request.starting_limit,
@@ -138,6 +146,8 @@ def look_once(request: Request, limit: float) -> Look:
         if request.expected_nodes is None:
             facts = facts._replace(expected=result.nodes)
     if "domain" in request.gather:
+        from . import quorum
+
         facts = facts._replace(
             quorum=quorum.evaluate(facts.domain, facts.expected, request.quorum, request.required_nodes)
         )
@@ -150,7 +160,9 @@ def look_once(request: Request, limit: float) -> Look:
         facts, more = trouble.explain(request, local, facts)
         found += more
         judged = verdict.judge(facts._replace(found=tuple(found)))
-    return Look(local, facts._replace(found=tuple(found)), judged, deployment)
+    return Look(
+        local, facts._replace(found=tuple(found)), judged, deployment, mask_note(request.state_dir, request.service)
+    )
 
 
 def read_local(request: Request) -> Local:
@@ -177,6 +189,11 @@ def read_local(request: Request) -> Local:
         _addresses(request, values, parsed.nodes),
         tuple(found),
     )
+
+
+def mask_note(state_dir: str, service: str) -> str:
+    """The note of imex_daemon that it masked the unit itself, for another owner of IMEX."""
+    return os.path.join(state_dir, "imex", f"masked-{service}")
 
 
 def has_driver(proc_root: str, sysfs_root: str) -> bool:
@@ -224,6 +241,8 @@ def _addresses(request: Request, values: t.Mapping[str, str], nodes: t.Sequence[
 
 
 def _unit(request: Request, found: list[Reason]) -> Unit | None:
+    from .unit import read_unit
+
     try:
         return read_unit(request.service, request.systemctl_command, request.control_timeout)
     except UnitError as exc:
@@ -237,6 +256,10 @@ def _ask(request: Request, local: Local, facts: Facts, limit: float) -> Facts:
     off = unit is not None and not (unit.running or unit.starting)
     if off and (not facts.expected or (not facts.driver and unit is not None and not unit.found)):
         return facts
+    if not facts.domain_asked and unit is None:
+        return facts
+    from . import control
+
     kind = message = ""
     domain = state = None
     if "domain" in request.gather:
@@ -252,7 +275,9 @@ def _ask(request: Request, local: Local, facts: Facts, limit: float) -> Facts:
         except ControlError as exc:
             kind, message = exc.kind, str(exc)
     # An answer without a row of our own, or without a list to ask by, leaves the daemon's own word to be asked.
-    if state is None and kind in ("", "not_configured") and not off and (unit is not None or domain is None):
+    # So may a daemon that is not the unit's: a rollout has to know of it.
+    ask = not off or (request.planned is not None and domain is None)
+    if state is None and kind in ("", "not_configured") and ask and (unit is not None or domain is None):
         try:
             state = control.query_daemon(request.control_command, request.config_path, limit)
             kind = kind if facts.expected else ""
@@ -262,7 +287,11 @@ def _ask(request: Request, local: Local, facts: Facts, limit: float) -> Facts:
     return facts._replace(domain=domain, state=state, control_kind=kind, control_message=message)
 
 
-def _loaded(request: Request, local: Local, facts: Facts) -> daemon.Loaded:
+def _loaded(request: Request, local: Local, facts: Facts) -> Loaded:
+    from . import daemon
+    from .domain import own_row_hosts
+    from .unit import Unit
+
     row = own_row_hosts(facts.domain) if facts.domain else None
     unit = facts.unit
     if unit is None:
@@ -297,99 +326,4 @@ def _failure(request: Request, look: Look, waited: float) -> str:
         if found.connected >= found.required and found.expected:
             wanted += f", but of required_nodes some are not: {', '.join(request.required_nodes)}"
     why = "; ".join(f"{reason.code}: {reason.message}" for reason in judged.reasons) or "no reason was found"
-    return f"Not reached after {waited:.0f} s: {wanted}. {judged.word}: {why}."
-
-
-def _result(request: Request, look: Look, warnings: list[str]) -> dict[str, t.Any]:
-    facts, local, judged = look.facts, look.local, look.verdict
-    version = facts.domain.local.version if facts.domain and facts.domain.local else None
-    driver = None
-    if facts.driver:
-        from .names import driver_version
-
-        driver = driver_version(request.proc_root, request.sysfs_root)
-    result: dict[str, t.Any] = {
-        "changed": False,
-        "verdict": judged.word,
-        "reasons": [{"code": r.code, "message": r.message, "nodes": list(r.nodes)} for r in judged.reasons],
-        "summary": judged.summary,
-        "evidence": list(judged.evidence),
-        "node_map": _node_map(facts),
-        "local_addresses": list(local.addresses),
-        "versions": {"daemon": version, "driver": driver},
-    }
-    if "daemon" in request.gather:
-        unit = unit_result(facts.unit) if facts.unit else {"unit": request.service}
-        result["daemon"] = {
-            **unit,
-            "state": facts.state,
-            "version": version,
-            "driver_version": driver,
-            "managed_by": facts.managed_by,
-        }
-    if "domain" in request.gather:
-        result["domain"] = domain_result(facts.domain, request.detail) if facts.domain else None
-    if facts.quorum is not None:
-        result["quorum"] = {
-            "scope": "local",
-            **{
-                key: list(value) if isinstance(value, tuple) else value for key, value in facts.quorum._asdict().items()
-            },
-        }
-    if look.deployment is not None or set(request.gather) - {"daemon", "domain"} or request.probe:
-        from . import details
-
-        details.add(result, request, local, facts, look.deployment, warnings)
-    return result
-
-
-def unit_result(unit: Unit) -> dict[str, t.Any]:
-    """A unit as plain values, with what follows from them."""
-    values = {key: list(value) if isinstance(value, tuple) else value for key, value in unit._asdict().items()}
-    return {
-        **values,
-        "running": unit.running,
-        "enabled": unit.enabled,
-        "masked": unit.masked,
-        "restart_loop": unit.restart_loop,
-    }
-
-
-def domain_result(domain: Domain, detail: str) -> dict[str, t.Any]:
-    """The domain as plain values. summary leaves the connections out that are as they should be."""
-    nodes = []
-    for node in domain.nodes:
-        every = detail == "full" or (detail == "own" and node.is_local)
-        shown = [link for link in node.connections if every or _notable(node, link.status)]
-        nodes.append({**node._asdict(), "connections": [link._asdict() for link in shown]})
-    return {
-        "state": domain.state,
-        "timestamp": domain.timestamp,
-        "node_count": len(nodes),
-        "ready_count": sum(1 for node in domain.nodes if node.status == READY),
-        "nodes": nodes,
-    }
-
-
-def _notable(node: Node, status: str) -> bool:
-    # The row of a node that did not answer is made up, all of it says INVALID.
-    return node.answered and status != CONNECTED
-
-
-def _node_map(facts: Facts) -> dict[str, t.Any]:
-    expected = [node_map.canonical(node) for node in facts.expected]
-    held = facts.loaded.nodes
-    listed = [node_map.canonical(node.host) for node in facts.domain.nodes] if facts.domain else None
-    actual = list(held) if held is not None else listed if listed is not None else list(facts.configured)
-    change = node_map.compare(actual, expected)
-    extra = [node for node in listed or () if node not in expected and node not in change.removed]
-    return {
-        "configured": list(facts.configured),
-        "loaded": None if held is None else list(held),
-        "source": facts.loaded.source,
-        "digest": facts.loaded.digest,
-        "in_sync": facts.loaded.in_sync,
-        "missing": list(change.added),
-        "unexpected": [*change.removed, *extra],
-        "reordered": change.reordered,
-    }
+    return f"Not reached after {waited:.1f} s: {wanted}. {judged.word}: {why}."

@@ -22,11 +22,6 @@ if t.TYPE_CHECKING:
 PORTS = ("SERVER_PORT", "IMEX_CMD_PORT")
 
 
-def mask_note(state_dir: str, service: str) -> str:
-    """The note of imex_daemon that it masked the unit itself, for another owner of IMEX."""
-    return os.path.join(state_dir, "imex", f"masked-{service}")
-
-
 def explain(request: Request, local: Local, facts: Facts) -> tuple[Facts, list[Reason]]:
     """The facts with the owner of IMEX filled in, and more reasons."""
     unit = facts.unit
@@ -35,7 +30,7 @@ def explain(request: Request, local: Local, facts: Facts) -> tuple[Facts, list[R
     if running and unit is not None:
         reasons += _other_answers(request, local, facts, unit.pid)
     elif unit is not None:
-        holders = endpoint.holders(request.proc_root, _ports(local))
+        holders = endpoint.holders(request.proc_root, _ports(local), _own(local))
         owner = _owner(request, facts, holders)
         facts = facts._replace(managed_by=owner)
         if owner != "kubernetes" and not unit.starting and (holders or answered(facts)):
@@ -87,7 +82,14 @@ def _ports(local: Local) -> tuple[int, ...]:
     return tuple(int(word) for word in words if word.isdigit())
 
 
+def _own(local: Local) -> tuple[str, ...]:
+    """Where the intended daemon would listen."""
+    return (*local.addresses, config_file.value(local.values, "IMEX_CMD_BIND_INTERFACE_IP"))
+
+
 def _owner(request: Request, facts: Facts, holders: t.Sequence[endpoint.Holder]) -> str:
+    from .status import mask_note
+
     if os.path.exists(mask_note(request.state_dir, request.service)):
         return "kubernetes"
     # In a pod with a network of its own its ports are not seen, but its process is.
@@ -104,7 +106,7 @@ def _other_answers(request: Request, local: Local, facts: Facts, pid: int | None
     own = endpoint.cgroup(request.proc_root, pid)
     others = [
         holder
-        for holder in endpoint.holders(request.proc_root, ports[1:])
+        for holder in endpoint.holders(request.proc_root, ports[1:], _own(local), pid)
         if holder.pid and holder.cgroup and own and holder.cgroup != own
     ]
     return [

@@ -170,14 +170,14 @@ def parse_timestamp(text: str) -> float | None:
     if text.startswith("@"):
         return float(text[1:]) if text[1:].replace(".", "", 1).isdigit() else None
     words = text.split()
-    if len(words) != 4:
+    # Not strptime, which loads a good deal of code.
+    digits = " ".join(words[1:3]).partition(".")[0].replace("-", " ").replace(":", " ").split()
+    if len(words) != 4 or len(digits) != 6 or not all(word.isdigit() for word in digits):
         return None
-    try:
-        moment = time.strptime(f"{words[1]} {words[2].partition('.')[0]}", "%Y-%m-%d %H:%M:%S")
-    except ValueError:
-        return None
+    year, month, day, hour, minute, second = map(int, digits)
+    moment = (year, month, day, hour, minute, second, 0, 0)
     if words[3] in time.tzname:
-        return time.mktime((*moment[:8], time.tzname.index(words[3])))
+        return time.mktime((*moment, time.tzname.index(words[3])))
     if words[3] != "UTC":
         return None
     import calendar
