@@ -14,6 +14,7 @@ import typing as t
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import FabricError
@@ -199,6 +200,7 @@ class ActionModule(ActionBase):
 
     def _step_report(self, task_vars: dict[str, t.Any], _args: dict[str, t.Any]) -> dict[str, t.Any]:
         made = report.report(self._seen(task_vars))
+        _show(made.table)
         return {
             "table": made.table,
             "domains": made.domains,
@@ -211,7 +213,9 @@ class ActionModule(ActionBase):
         variables = Variables(task_vars, self._templar, {})
         plan = self._plan(task_vars)
         facts = _facts(variables, plan, "__imex_inspect", task_vars)
-        return report.status(plan, facts)
+        shown = report.status(plan, facts)
+        _show(shown["table"])
+        return shown
 
     def _plan(self, task_vars: dict[str, t.Any]) -> records.Plan:
         data = task_vars.get("__imex_plan")
@@ -243,6 +247,11 @@ class ActionModule(ActionBase):
             back_verdict=back_verdict,
             check_mode=bool(self._task.check_mode),
         )
+
+
+def _show(table: str) -> None:
+    """Show a table as it is; as a result it would be one long line. The results hold it as well."""
+    Display().display(f"\n{table}\n")
 
 
 def _presence(task_vars: dict[str, t.Any]) -> dict[str, str]:

@@ -56,6 +56,11 @@ options:
       - The command that talks to systemd, a path or a name.
     type: str
     default: systemctl
+  unit_dir:
+    description:
+      - The directory in which the directory with the unit's drop-in lies.
+    type: path
+    default: /etc/systemd/system
   proc_root:
     description:
       - Where C(proc) is mounted.

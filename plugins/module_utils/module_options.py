@@ -21,6 +21,7 @@ def common_options() -> dict[str, dict[str, t.Any]]:
         "state_dir": {"type": "path", "default": "/var/lib/hpc-fabric"},
         "run_dir": {"type": "path", "default": "/run/hpc-fabric"},
         "systemctl_command": {"type": "str", "default": "systemctl"},
+        "unit_dir": {"type": "path", "default": "/etc/systemd/system"},
         "proc_root": {"type": "path", "default": "/proc"},
         "sysfs_root": {"type": "path", "default": "/sys"},
     }

@@ -62,11 +62,6 @@ options:
       - V(true) writes the drop-in C(50-hpc-fabric.conf) of the unit. It limits a start to O(start_timeout), and makes O(driver_path) and
         a node list that is not empty conditions of it. V(false) removes it. When it is not given, it stays as it is.
     type: bool
-  unit_dir:
-    description:
-      - Where drop-ins are.
-    type: path
-    default: /etc/systemd/system
   start_timeout:
     description:
       - C(TimeoutStartSec) of the drop-in, in seconds. The module itself does not wait that long.
@@ -217,7 +212,6 @@ def options() -> dict[str, dict[str, t.Any]]:
         "masked": {"type": "bool"},
         "force_unmask": {"type": "bool", "default": False},
         "dropin": {"type": "bool"},
-        "unit_dir": {"type": "path", "default": "/etc/systemd/system"},
         "start_timeout": {"type": "float", "default": 90},
         "stop_timeout": {"type": "float", "default": 60},
         "driver_path": {"type": "str", "default": "/dev/nvidiactl"},

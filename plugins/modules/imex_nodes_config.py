@@ -140,11 +140,6 @@ options:
       - How many generations are kept.
     type: int
     default: 5
-  unit_dir:
-    description:
-      - Where drop-ins of units are. The one of this collection is kept with O(generation).
-    type: path
-    default: /etc/systemd/system
   mode:
     description:
       - The permissions of both files. New ones have V(0644) when it is not given.
@@ -417,7 +412,6 @@ def options() -> dict[str, dict[str, t.Any]]:
         "backup": {"type": "bool", "default": False},
         "generation": {"type": "str"},
         "keep_generations": {"type": "int", "default": 5},
-        "unit_dir": {"type": "path", "default": "/etc/systemd/system"},
     }
 
 

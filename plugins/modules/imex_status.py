@@ -244,11 +244,6 @@ options:
       - Where devices are, for V(channels) in O(gather).
     type: path
     default: /dev
-  unit_dir:
-    description:
-      - Where drop-ins of units are, for O(planned).
-    type: path
-    default: /etc/systemd/system
 notes:
   - Read-only, so it runs in check mode as it does else.
   - From one host only the star around it is proved. What all members see of each other is proved by asking each of them.
@@ -867,7 +862,6 @@ def options() -> dict[str, dict[str, t.Any]]:
             "default": ["/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"],
         },
         "device_root": {"type": "path", "default": "/dev"},
-        "unit_dir": {"type": "path", "default": "/etc/systemd/system"},
     }
 
 
