@@ -119,7 +119,7 @@ if [ "$1" = configure ]; then
         systemctl --system daemon-reload >/dev/null || true
         if [ -n "$2" ]; then action=restart; else action=start; fi
         # the unit may wait for ever (TimeoutStartSec=infinity): a package must not
-        deb-systemd-invoke --no-block $action nvidia-imex.service >/dev/null || true
+        timeout 20 deb-systemd-invoke $action nvidia-imex.service >/dev/null || true
     fi
 fi
 """
@@ -129,15 +129,14 @@ set -e
 if [ -d /run/systemd/system ] && [ "$1" = remove ]; then
     deb-systemd-invoke stop nvidia-imex.service >/dev/null || true
 fi
+# or else dpkg leaves the directory behind
+rm -rf /usr/lib/imex-simulator/imex_simulator/__pycache__
 """
 POSTRM = """\
 #!/bin/sh
 set -e
-if [ "$1" = remove ]; then
-    rm -rf /usr/lib/imex-simulator/imex_simulator/__pycache__
-    if [ -d /run/systemd/system ]; then
-        systemctl --system daemon-reload >/dev/null || true
-    fi
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    systemctl --system daemon-reload >/dev/null || true
 fi
 if [ "$1" = purge ] && command -v deb-systemd-helper >/dev/null; then
     deb-systemd-helper purge nvidia-imex.service >/dev/null || true

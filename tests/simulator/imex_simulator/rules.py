@@ -143,7 +143,7 @@ RECONNECT_MIN_INTERVAL = 5.0
 # inferred: about what the published Heartbeat count of a small domain needs
 HEARTBEAT_INTERVAL = 5.0
 # inferred: how long a silent peer keeps its link, by TCP keepalive
-SILENT_PEER_SECONDS = 20.0
+SILENT_PEER_SECONDS = 10.0
 # observed: metrics page, "30 seconds by default"
 STATS_INTERVAL = 30.0
 # inferred: pause between two listings of ctl -n

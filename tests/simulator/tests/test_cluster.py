@@ -88,6 +88,16 @@ def test_units_of_the_cluster_can_be_driven(cluster, helpers):
     )
 
 
+def test_a_start_counts_before_it_is_done(cluster):
+    made = cluster(nodes_per_domain=2, start=False)
+    assert made.show("d00n00")["ConditionResult"] == "no"
+    assert made.systemctl("d00n00", "start", "--no-block").returncode == 0
+    shown = made.show("d00n00")
+    assert shown["ActiveState"] in ("activating", "active")
+    assert shown["ConditionResult"] == "yes"
+    assert shown["InvocationID"] != ""
+
+
 def test_a_node_that_cannot_start_is_a_failed_unit(cluster, helpers):
     made = cluster(nodes_per_domain=2, start=False)
     (made.root / "d00n01" / "nodes_config.cfg").write_text("127.9.9.9\n")

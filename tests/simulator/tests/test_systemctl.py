@@ -85,9 +85,10 @@ def test_a_life(unit):
 
 def test_show_without_properties_and_in_systemds_order(unit):
     names = [line.split("=")[0] for line in unit.call("show", "nvidia-imex").stdout.splitlines()]
-    for name in ("Type", "TimeoutStartUSec", "NRestarts", "ExecMainStatus", "Id", "FragmentPath", "DropInPaths"):
+    for name in ("Type", "TimeoutStartUSec", "NRestarts", "ExecMainStatus", "Id", "FragmentPath"):
         assert name in names
-    assert names.index("Type") < names.index("MainPID") < names.index("Id") < names.index("InvocationID")
+    assert names.index("Type") < names.index("MainPID") < names.index("Id") < names.index("ConditionResult")
+    assert "DropInPaths" not in names  # empty
     assert unit.call("show", "-p", "LoadState,Type", "--value", "nvidia-imex").stdout == "forking\nloaded\n"
 
 
@@ -170,7 +171,11 @@ def test_enablement(unit):
     )
     assert unit.show("UnitFileState")["UnitFileState"] == "enabled"
     unit.call("mask", "nvidia-imex")
-    assert unit.show("LoadState", "UnitFileState") == {"LoadState": "masked", "UnitFileState": "masked"}
+    assert unit.show("LoadState", "UnitFileState", "FragmentPath") == {
+        "LoadState": "masked",
+        "UnitFileState": "masked",
+        "FragmentPath": f"/etc/systemd/system/{UNIT}",
+    }
     done = unit.call("start", "nvidia-imex")
     assert done.returncode == 1
     assert "is masked" in done.stderr
