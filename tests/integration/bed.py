@@ -148,6 +148,36 @@ class Node:
         """Switch on these faults of the simulator, and all others off."""
         self.simulate(faults=faults or None)
 
+    def fail_when(self, pattern: str, path: str = CONFIG, **faults: t.Any) -> None:
+        """From now on a start meets these faults when the file matches pattern (grep), and none when it does not."""
+        clean = json.loads(self.read(SETTINGS))
+        clean.pop("faults", None)
+        self.write("/run/settings-clean.json", json.dumps(clean))
+        self.write("/run/settings-fault.json", json.dumps({**clean, "faults": faults}))
+        choose = f'if grep -q "{pattern}" {path}; then w=fault; else w=clean; fi; cp /run/settings-$w.json {SETTINGS}'
+        self.write("/run/choose-settings", f"#!/bin/sh\n{choose}\n")
+        self.unit_override("[Service]\nExecStartPre=/bin/sh /run/choose-settings\n")
+
+    def unit_override(self, text: str) -> None:
+        """A drop-in of the test, gone with the next reset."""
+        self.run("mkdir", "-p", f"/run/systemd/system/{UNIT}.d")
+        self.write(f"/run/systemd/system/{UNIT}.d/10-test.conf", text)
+        self.systemctl("daemon-reload")
+
+    def wait_row(self, holds: t.Callable[[dict[str, str]], bool], seconds: float = LIMIT) -> None:
+        """Until the host's own connections are so."""
+        deadline = time.monotonic() + seconds
+        while True:
+            row: dict[str, str] = {}
+            try:
+                row = self.row()
+                if holds(row):
+                    return
+            except (AssertionError, StopIteration):
+                pass
+            assert time.monotonic() < deadline, f"{self}: {row}"
+            time.sleep(0.1)
+
     def systemctl(self, *words: str) -> str:
         return self.run("systemctl", *words)
 

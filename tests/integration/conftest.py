@@ -93,9 +93,13 @@ class Site:
         self,
         domains: t.Mapping[str, t.Sequence[beds.Node]],
         hosts: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
+        raw: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
         **variables: t.Any,
     ) -> None:
-        """Members of each domain; ``hosts`` adds variables to hosts (also to ones without a domain), ``variables`` to all."""
+        """Members of each domain; ``hosts`` adds variables to hosts, also to ones without a domain, ``variables`` to all.
+
+        ``raw`` are inventory hosts of any name, with all their variables.
+        """
         common = {
             "ansible_user": "root",
             "ansible_python_interpreter": "/usr/bin/python3",
@@ -118,7 +122,7 @@ class Site:
         if extra:
             entries = {name: {**self._reach(self.bed[name]), **values} for name, values in extra.items()}
             groups["others"] = {"hosts": entries}
-        data = {"all": {"vars": {**common, **variables}, "children": groups}}
+        data = {"all": {"vars": {**common, **variables}, "children": groups, "hosts": dict(raw or {})}}
         self.path.write_text(json.dumps(data, indent=1), encoding="utf-8")
 
     def _reach(self, node: beds.Node) -> dict[str, t.Any]:

@@ -115,13 +115,15 @@ class Ansible(t.NamedTuple):
     control_path_dir: pathlib.Path
 
     def environment(self, **more: str) -> dict[str, str]:
+        """Nothing of the user's own configuration, so that a test is the same everywhere."""
+        (self.work / "ansible.cfg").touch()
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         return {
             **kept,
             "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
             "LC_ALL": "C.UTF-8",
             "NO_COLOR": "1",
-            "ANSIBLE_CONFIG": os.devnull,
+            "ANSIBLE_CONFIG": str(self.work / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_HOME": str(self.work / "ansible"),
             "ANSIBLE_LOCAL_TEMP": str(self.work / "ansible" / "tmp"),
