@@ -10,8 +10,6 @@ import contextlib
 import os
 import typing as t
 
-from .imex import host_files
-
 LOCK_TIMEOUT = 60.0
 
 
@@ -28,7 +26,9 @@ def lock(module: t.Any) -> t.ContextManager[None]:
     """The lock for reading, judging and writing; none in check mode, which must leave no trace."""
     if module.check_mode:
         return contextlib.nullcontext()
-    return host_files.lock(module.params["run_dir"], module.params["config_path"], LOCK_TIMEOUT)
+    from .imex import host_writes
+
+    return host_writes.lock(module.params["run_dir"], module.params["config_path"], LOCK_TIMEOUT)
 
 
 def set_attributes(module: t.Any, paths: t.Iterable[str], diffs: list[dict[str, t.Any]]) -> bool:

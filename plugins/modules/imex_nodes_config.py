@@ -384,7 +384,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.hpc.fabric.plugins.module_utils import module_files
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import FabricError
-from ansible_collections.hpc.fabric.plugins.module_utils.imex import deployment, host_files, node_map
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import deployment, node_map
 from ansible_collections.hpc.fabric.plugins.module_utils.module_options import common_options
 
 # What stopping the unit needs.
@@ -434,6 +434,8 @@ def wanted_of(params: dict[str, t.Any], check_mode: bool) -> deployment.Wanted:
 
 
 def run(module: AnsibleModule) -> dict[str, t.Any]:
+    from ansible_collections.hpc.fabric.plugins.module_utils.imex import host_files
+
     params = module.params
     wanted = wanted_of(params, module.check_mode)
     observed = host_files.observe(
@@ -450,14 +452,18 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     )
     plan = deployment.assess(wanted, found)
     result = plan.as_result()
-    diffs: list[dict[str, t.Any]] = host_files.diffs(plan, found) if module._diff else []
+    diffs: list[dict[str, t.Any]] = []
+    if module._diff:
+        from ansible_collections.hpc.fabric.plugins.module_utils.imex import host_writes
+
+        diffs += host_writes.diffs(plan, found)
     if params["reachable"] is not None:
-        reached = host_files.reach(
-            plan, wanted, params["reachable"], params["probe_port"], params["probe_timeout"], found
-        )
+        from ansible_collections.hpc.fabric.plugins.module_utils.imex import reach
+
+        reached = reach.reach(plan, wanted, params["reachable"], params["probe_port"], params["probe_timeout"], found)
         result["reachable"] = reached.as_result()
         if plan.changed:
-            host_files.refuse_unreachable(reached)
+            reach.refuse_unreachable(reached)
     if not module.check_mode:
         result.update(write(module, plan, found))
     if module_files.set_attributes(module, host_files.present_paths(plan, found), diffs):
@@ -469,10 +475,12 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
 
 def write(module: AnsibleModule, plan: deployment.Deployment, found: deployment.Found) -> dict[str, t.Any]:
     """Everything that touches the host, in the order in which a failure does the least harm."""
+    from ansible_collections.hpc.fabric.plugins.module_utils.imex import host_writes
+
     params = module.params
     result: dict[str, t.Any] = {}
     if params["generation"] is not None:
-        result["generation"] = host_files.save_generation(
+        result["generation"] = host_writes.save_generation(
             found,
             params["state_dir"],
             params["generation"],
@@ -482,12 +490,12 @@ def write(module: AnsibleModule, plan: deployment.Deployment, found: deployment.
         )
     if plan.stop_unit:
         stopping = {name: params[name] for name in STOP_OPTIONS}
-        result["warnings"] = [*plan.warnings, *host_files.retire_unit(plan, stopping)]
+        result["warnings"] = [*plan.warnings, *host_writes.retire_unit(plan, stopping)]
     if params["backup"]:
-        copies = module_files.back_up(module, host_files.changed_paths(plan, found))
+        copies = module_files.back_up(module, host_writes.changed_paths(plan, found))
         if copies:
             result.update(backup_file=copies[-1], backup_files=copies)
-    host_files.apply(plan, found)
+    host_writes.apply(plan, found)
     return result
 
 

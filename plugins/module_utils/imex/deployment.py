@@ -4,12 +4,11 @@
 
 """What a host should change: its node map, its config.cfg, and whether its daemon must be restarted for them.
 
-assess() decides and touches nothing; host_files.py reads what it needs and writes what it says.
+assess() decides and touches nothing; host_files.py reads what it needs, host_writes.py writes what it says.
 """
 
 from __future__ import annotations
 
-import re
 import typing as t
 
 from ..errors import InputError
@@ -18,10 +17,6 @@ from . import config_file, node_map
 if t.TYPE_CHECKING:
     from .daemon import Loaded
     from .unit import Unit
-
-# The first driver whose daemon takes host names in the node map (reference 1.9).
-HOSTNAMES_SINCE = (570, 158, 1)
-SHOWN = 10
 
 
 class Wanted(t.NamedTuple):
@@ -152,7 +147,10 @@ def assess(wanted: Wanted, found: Found) -> Deployment:
         in_sync = loaded_nodes == nodes
     reasons: tuple[Reason, ...] = ()
     if wanted.state == "present":
-        reasons = restart_reasons(found, before.nodes, nodes, pending, in_sync)
+        if pending or found.mismatch or not found.running or not in_sync:
+            from .reasons import restart_reasons
+
+            reasons = restart_reasons(found, before.nodes, nodes, pending, in_sync)
         warnings += present_warnings(found, nodes, rewrite)
     if rewrite:
         warnings += tuple(f"{problem}; the file is written anew" for problem in before.problems)
@@ -193,7 +191,10 @@ def plan_nodes(
             "wanted."
         )
     built = node_map.build(wanted.nodes, wanted.policy).nodes
-    check_names(wanted, found, built)
+    if any(not node_map.is_address(node) for node in built):
+        from .refusals import check_names
+
+        check_names(wanted, found, built)
     # What the daemons hold comes first: the members agree on that, files may not.
     known = tuple(dict.fromkeys((loaded or ()) + configured))
     nodes = node_map.arrange(built, wanted.order, known)
@@ -202,59 +203,15 @@ def plan_nodes(
     return nodes
 
 
-def check_names(wanted: Wanted, found: Found, nodes: tuple[str, ...]) -> None:
-    """Host names: the daemon must know them, and each must mean one host and the same on all."""
-    names = [node for node in nodes if not node_map.is_address(node)]
-    if not names:
-        return
-    numbers = tuple(int(number) for number in re.findall(r"\d+", found.version or ""))
-    if len(numbers) > 1 and numbers < HOSTNAMES_SINCE:
-        raise InputError(
-            f"nodes cannot be used, nothing was written: {shown(names)} are host names, which need driver 570.158.01 or newer, "
-            f"this host has {found.version}. Give addresses, or update the driver."
-        )
-    resolved = dict(found.names)
-    faults: list[str] = []
-    seen = {node: node for node in nodes}
-    for name in names:
-        addresses = resolved.get(name)
-        if addresses is None:
-            continue
-        if not addresses:
-            faults.append(f"{name!r} cannot be resolved on this host")
-        for address in addresses:
-            fault = node_map.refusal(address, wanted.policy)
-            if fault:
-                faults.append(f"{name!r} resolves here to {address}, which {fault}")
-            elif seen.setdefault(address, name) != name:
-                faults.append(f"{name!r} resolves here to {address}, the same host as {seen[address]!r}")
-    if faults:
-        raise InputError(f"nodes cannot be used, nothing was written: {'; '.join(faults)}.")
-
-
 def check_local(wanted: Wanted, found: Found, nodes: tuple[str, ...]) -> None:
     """Exactly one of the host's own addresses must be a member, else its daemon does not start (cases N4, 16)."""
     local = {node_map.canonical(address) for address in wanted.local_addresses}
     resolved = dict(found.names)
     own = [node for node in nodes if node in local or local.intersection(resolved.get(node, ()))]
-    if len(own) == 1:
-        return
-    if len(own) > 1:
-        raise InputError(
-            f"nodes cannot be used, nothing was written: {shown(own)} are all addresses of this host, expected one of them. "
-            "A member has one address in the map."
-        )
-    if not local:
-        raise InputError(
-            "This host's own addresses could not be read, so nobody can say which member it is; nothing was written. Give "
-            "local_addresses, or set require_local_address to false."
-        )
-    outside = [address for address in sorted(local, key=node_map.numeric_key) if not node_map.is_loopback(address)]
-    raise InputError(
-        f"nodes cannot be used on this host, nothing was written: none of its own addresses ({shown(outside)}) is among "
-        f"{shown(nodes)}. Its daemon would end with 'No matching network interface found'. Correct the list, or the "
-        "host's address."
-    )
+    if len(own) != 1:
+        from .refusals import refuse_local
+
+        refuse_local(own, local, nodes)
 
 
 def check_removal(
@@ -266,10 +223,9 @@ def check_removal(
     members = dict.fromkeys((loaded or ()) + before.nodes)
     dropped = [node for node in members if node not in nodes and node_map.is_member(node)]
     if len(dropped) > wanted.max_removed:
-        raise InputError(
-            f"{len(dropped)} of {len(members)} members would be removed at once ({shown(dropped)}), expected at most "
-            f"{wanted.max_removed} (max_removed); nothing was written. If they shall go, raise max_removed for this run."
-        )
+        from .refusals import refuse_removal
+
+        refuse_removal(dropped, members, wanted.max_removed)
 
 
 def plan_config(wanted: Wanted, found: Found, values: dict[str, str]) -> tuple[config_file.Edited, tuple[str, ...]]:
@@ -331,63 +287,6 @@ def plan_pending(
     )
 
 
-def restart_reasons(
-    found: Found,
-    configured: tuple[str, ...],
-    nodes: tuple[str, ...],
-    pending: tuple[config_file.ConfigChange, ...],
-    in_sync: bool | None,
-) -> tuple[Reason, ...]:
-    """Why the daemon must be restarted (all members together), or started; with loaded_unknown alone it need not."""
-    reasons: list[Reason] = []
-    loaded = found.loaded
-    change = node_map.compare(configured, nodes)
-    if in_sync is not True and configured != nodes:
-        if not change.added and not change.removed and not change.reordered:
-            reasons.append(Reason("nodes_changed", "lines of the file that are no entries of their own are dropped"))
-        elif change.added or change.removed:
-            reasons.append(
-                Reason("nodes_changed", f"{len(change.added)} added, {len(change.removed)} removed in the file")
-            )
-        else:
-            reasons.append(
-                Reason("order_changed", "the same members in another order, and the order is the nodes' ids")
-            )
-    if pending:
-        keys = ", ".join(f"{change.key} ({change.key_class})" for change in pending)
-        reasons.append(Reason("config_changed", f"the daemon has other values of {keys}"))
-    if in_sync is False and loaded is not None and loaded.nodes != configured:
-        reasons.append(Reason("loaded_differs", differs_message(loaded, nodes)))
-    if found.running is False:
-        state = found.unit.active_state if found.unit is not None and found.unit.found else "not installed"
-        reasons.append(Reason("daemon_not_running", f"the unit is {state}"))
-    if found.mismatch == "node_map":
-        reasons.append(
-            Reason("node_map_mismatch", "the daemon reports a peer with another map: restart all members together")
-        )
-    if found.mismatch == "version":
-        reasons.append(
-            Reason("version_mismatch", "the daemon reports a peer of another version: update, then restart all")
-        )
-    if found.running is not False and in_sync is None:
-        reasons.append(
-            Reason("loaded_unknown", "nothing says which map the daemon holds; no reason to restart by itself")
-        )
-    return tuple(reasons)
-
-
-def differs_message(loaded: Loaded, nodes: tuple[str, ...]) -> str:
-    if loaded.nodes is None:
-        return "the files were changed after the daemon started"
-    change = node_map.compare(loaded.nodes, nodes)
-    if not change.added and not change.removed:
-        return f"the daemon holds the same members in another order (by its {loaded.source})"
-    return (
-        f"the daemon holds another map (by its {loaded.source}): without {shown(change.added)}, "
-        f"with {shown(change.removed)} beyond it"
-    )
-
-
 def present_warnings(found: Found, nodes: tuple[str, ...], rewrite: bool) -> tuple[str, ...]:
     warnings: list[str] = []
     if len(nodes) == 1:
@@ -400,9 +299,3 @@ def present_warnings(found: Found, nodes: tuple[str, ...], rewrite: bool) -> tup
             f"{unit.unit} is stopped and {unit.unit_file_state or 'not enabled'}: somebody may have meant it"
         )
     return tuple(warnings)
-
-
-def shown(words: t.Sequence[str]) -> str:
-    """Words for a message, cut after SHOWN."""
-    more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
-    return (", ".join(words[:SHOWN]) or "none") + more

@@ -5,7 +5,7 @@
 """Generations: what the files of a host were before a run, so that they can be put back byte for byte.
 
 Each is a folder STATE_DIR/imex/generations/<id> with manifest.json and the files that were there; it is renamed into its
-place when it is complete. Callers hold the lock of host_files.lock().
+place when it is complete. Callers hold the lock of host_writes.lock().
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import typing as t
 
 from .. import files
 from ..errors import FileError, InputError
-from . import config_file, node_map
 
 FOLDER = os.path.join("imex", "generations")
 MANIFEST = "manifest.json"
@@ -173,6 +172,8 @@ def listing(state_dir: str) -> tuple[Generation, ...]:
 
 def load(folder: str) -> Generation | None:
     """The generation in a folder, None when it is not whole or of a form that this version does not know."""
+    from . import config_file, node_map
+
     try:
         data = json.loads(files.read_text(os.path.join(folder, MANIFEST)) or "")
         if data["version"] != VERSION or data["id"] != os.path.basename(folder):

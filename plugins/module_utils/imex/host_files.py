@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads what deployment.assess needs of a host, and writes what it decided."""
+"""Reads what deployment.assess needs of a host; host_writes.py writes what it decided."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 import typing as t
 
 from .. import files
-from ..errors import ControlError, FabricError, InputError, UnitError
+from ..errors import ControlError, InputError, UnitError
 from . import config_file, node_map
 from .deployment import Deployment, Found, Wanted
 
@@ -18,8 +18,6 @@ if t.TYPE_CHECKING:
     from .daemon import StartRecord
     from .domain import Domain
     from .unit import Unit
-
-LOCK = "imex.lock"
 
 
 class Observed(t.NamedTuple):
@@ -29,28 +27,6 @@ class Observed(t.NamedTuple):
     record: StartRecord | None = None
     domain: Domain | None = None
     warnings: tuple[str, ...] = ()
-
-
-class Reach(t.NamedTuple):
-    """Which of the wanted members answer on the network; this host counts as one that does."""
-
-    spec: str
-    required: int
-    answered: tuple[str, ...]
-    silent: tuple[str, ...]
-
-    @property
-    def met(self) -> bool:
-        return len(self.answered) >= self.required
-
-    def as_result(self) -> dict[str, t.Any]:
-        return {
-            "spec": self.spec,
-            "required": self.required,
-            "answered": list(self.answered),
-            "silent": list(self.silent),
-            "met": self.met,
-        }
 
 
 def observe(
@@ -154,117 +130,10 @@ def mismatch_of(domain: Domain | None) -> str:
     return "version" if "VERSION_MISMATCH" in states else ""
 
 
-def reach(deployment: Deployment, wanted: Wanted, spec: str, port: int | None, timeout: float, found: Found) -> Reach:
-    """Ask every member of the new map for an answer on the network. Raises InputError for a spec that none can meet.
-
-    port: None for the SERVER_PORT that config.cfg will have.
-    """
-    from .probe import probe
-    from .quorum import required
-
-    needed = required(spec, len(deployment.nodes)) if deployment.nodes else 0
-    if port is None:
-        text = deployment.config_text_after or found.config_text or ""
-        port = int(config_file.value(config_file.parse(text, found.config_path).values, "SERVER_PORT"))
-    local = {node_map.canonical(address) for address in wanted.local_addresses}
-    resolved = dict(found.names)
-    own = {node for node in deployment.nodes if node in local or local.intersection(resolved.get(node, ()))}
-    others = [node for node in deployment.nodes if node not in own]
-    answers = own | {answer.address for answer in probe(others, (port,), timeout) if answer.reachable}
-    return Reach(
-        spec,
-        needed,
-        tuple(node for node in deployment.nodes if node in answers),
-        tuple(node for node in deployment.nodes if node not in answers),
-    )
-
-
-def refuse_unreachable(reached: Reach) -> None:
-    """Raise InputError when fewer members answer than are required."""
-    if not reached.met:
-        raise InputError(
-            f"{len(reached.answered)} of {len(reached.answered) + len(reached.silent)} members answer on the network, expected "
-            f"{reached.required} (reachable: {reached.spec}); nothing was written. Silent: {', '.join(reached.silent)}. Bring "
-            "them back, or open the port in the firewall; or ask for less."
-        )
-
-
-def lock(run_dir: str, config_path: str, timeout: float) -> t.ContextManager[None]:
-    """The lock under which files are read, judged and written; beside config.cfg where run_dir cannot be used."""
-    try:
-        files.ensure_folder(run_dir)
-    except FabricError:
-        return files.locked(os.path.join(os.path.dirname(config_path), f".{LOCK}"), timeout)
-    return files.locked(os.path.join(run_dir, LOCK), timeout)
-
-
-def apply(deployment: Deployment, found: Found) -> None:
-    """Write the files of a deployment, config.cfg first. Call it under lock(), with a found that was read under it.
-
-    A unit that is to be stopped must be stopped before, since its daemon must not start with half of it. Raises FileError.
-    """
-    for path, text in (
-        (found.config_path, deployment.config_text_after),
-        (found.nodes_path, deployment.nodes_text_after),
-    ):
-        if text is not None:
-            files.ensure_folder(os.path.dirname(path))
-            files.replace(path, files.encode(text))
-
-
-def diffs(deployment: Deployment, found: Found) -> list[dict[str, str]]:
-    """Before and after of each file that changes, for Ansible's diff mode."""
-    pairs = (
-        (found.nodes_path, found.nodes_text, deployment.nodes_text_after),
-        (found.config_path, found.config_text, deployment.config_text_after),
-    )
-    return [
-        {
-            "before_header": path,
-            "after_header": path,
-            "before": printable(before or ""),
-            "after": printable(after),
-        }
-        for path, before, after in pairs
-        if after is not None
-    ]
-
-
-def printable(text: str) -> str:
-    """Text that can be sent as JSON: bytes that are no UTF-8 are shown as question marks."""
-    return files.encode(text).decode("utf-8", "replace")
-
-
-def changed_paths(deployment: Deployment, found: Found) -> list[str]:
-    """The files that apply() writes, the node map last."""
-    pairs = ((found.config_path, deployment.config_text_after), (found.nodes_path, deployment.nodes_text_after))
-    return [path for path, text in pairs if text is not None]
-
-
 def present_paths(deployment: Deployment, found: Found) -> list[str]:
-    """The files that are there after apply()."""
+    """The files that are there after host_writes.apply()."""
     texts = (
         (found.config_path, found.config_text, deployment.config_text_after),
         (found.nodes_path, found.nodes_text, deployment.nodes_text_after),
     )
     return [path for path, before, after in texts if before is not None or after is not None]
-
-
-def save_generation(found: Found, state_dir: str, run_id: str, keep: int, unit_dir: str, service: str) -> str:
-    """Keep the files as they were found, under the run's label; the id of the generation."""
-    from . import dropin, generations
-
-    paths = generations.Paths(found.config_path, found.nodes_path, dropin.path(unit_dir, service))
-    state = found.unit.unit_file_state if found.unit is not None else ""
-    return generations.save(state_dir, run_id, paths, state, keep).id
-
-
-def retire_unit(deployment: Deployment, options: t.Mapping[str, t.Any]) -> tuple[str, ...]:
-    """Stop and disable the unit, as unit_changes says; warnings, of a kill for instance. Raises UnitError, FileError.
-
-    options: those of service.Order that say where the unit and our notes are, and stop_timeout.
-    """
-    from . import service
-
-    disable = False if "disable" in deployment.unit_changes else None
-    return service.carry_out(service.Order(state="stopped", enabled=disable, **options), False).warnings

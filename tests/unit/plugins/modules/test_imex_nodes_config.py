@@ -261,7 +261,10 @@ def test_config_that_the_daemon_did_not_load(host: Host) -> None:
 def test_yaml_values_and_byte_for_byte(host: Host) -> None:
     host.install(f"{A}\n{B}\n", STOCK.replace("\n", "\r\n"))
     before = host.config.read_bytes()
-    params = {"nodes": [A, B], "config": {"IMEX_CMD_ENABLED": True, "IMEX_NODE_DISCONNECTED_GRACE_TIME": 300}}
+    params: dict[str, t.Any] = {
+        "nodes": [A, B],
+        "config": {"IMEX_CMD_ENABLED": True, "IMEX_NODE_DISCONNECTED_GRACE_TIME": 300},
+    }
     assert host.call(**params).changed
     after = host.config.read_bytes()
     assert after.startswith(before.replace(b"ENABLED=0", b"ENABLED=1"))
@@ -334,15 +337,23 @@ def test_ephemeral_port_is_a_warning(host: Host) -> None:
 
 
 def test_loopback_and_documentation_when_allowed(host: Host) -> None:
-    options = {"require_local_address": False, "allow_loopback_addresses": True, "allow_documentation_addresses": True}
+    options: dict[str, t.Any] = {
+        "require_local_address": False,
+        "allow_loopback_addresses": True,
+        "allow_documentation_addresses": True,
+    }
     result = host.call(nodes=["127.0.0.1", "192.0.2.1"], **options)
     assert not result.failed, result.msg
     assert host.nodes.read_text() == "127.0.0.1\n192.0.2.1\n"
 
 
 def test_host_names_when_allowed(host: Host) -> None:
-    options = {"allow_hostnames": True, "allow_loopback_addresses": True, "sysfs_root": str(host.root / "sys")}
-    local = {"local_addresses": ["127.0.0.1", "::1"]}
+    options: dict[str, t.Any] = {
+        "allow_hostnames": True,
+        "allow_loopback_addresses": True,
+        "sysfs_root": str(host.root / "sys"),
+    }
+    local: dict[str, t.Any] = {"local_addresses": ["127.0.0.1", "::1"]}
     (host.root / "sys/module/nvidia").mkdir(parents=True)
     version = host.root / "sys/module/nvidia/version"
     version.write_text("570.133.20\n")
@@ -356,7 +367,7 @@ def test_host_names_when_allowed(host: Host) -> None:
 
 
 def test_addresses_of_this_host_are_asked_from_it(host: Host) -> None:
-    options = {"local_addresses": None, "proc_root": "/proc", "allow_loopback_addresses": True}
+    options: dict[str, t.Any] = {"local_addresses": None, "proc_root": "/proc", "allow_loopback_addresses": True}
     assert not host.call(check=True, nodes=["127.0.0.1", B], **options).failed
     assert (
         "none of its own addresses"
@@ -366,7 +377,11 @@ def test_addresses_of_this_host_are_asked_from_it(host: Host) -> None:
 
 def test_unreachable_members_keep_it_from_writing(host: Host) -> None:
     host.install(f"{A}\n")
-    options = {"allow_loopback_addresses": True, "local_addresses": ["127.0.0.9"], "probe_timeout": 0.3}
+    options: dict[str, t.Any] = {
+        "allow_loopback_addresses": True,
+        "local_addresses": ["127.0.0.9"],
+        "probe_timeout": 0.3,
+    }
     # Nobody listens on these, so their kernel refuses, which is an answer.
     result = host.call(nodes=["127.0.0.9", "127.0.0.3"], reachable="all", **options)
     assert not result.failed, result.msg

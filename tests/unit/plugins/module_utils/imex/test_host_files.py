@@ -14,7 +14,15 @@ import pytest
 
 from ansible_collections.hpc.fabric.plugins.module_utils import files
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import FileError, InputError
-from ansible_collections.hpc.fabric.plugins.module_utils.imex import daemon, deployment, domain, host_files, node_map
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import (
+    daemon,
+    deployment,
+    domain,
+    host_files,
+    host_writes,
+    node_map,
+    reach as reachable,
+)
 from ansible_collections.hpc.fabric.plugins.module_utils.imex.unit import Unit
 
 A, B = "10.0.0.11", "10.0.0.12"
@@ -138,17 +146,17 @@ def test_apply_makes_the_folder_and_writes_both(tmp_path: pathlib.Path) -> None:
     wanted = WANTED._replace(config=(("SERVER_PORT", 31000),))
     found = deployment.Found(str(folder / "nodes_config.cfg"), str(folder / "config.cfg"))
     plan = deployment.assess(wanted, found)
-    host_files.apply(plan, found)
+    host_writes.apply(plan, found)
     assert (folder / "nodes_config.cfg").read_text() == f"{A}\n{B}\n"
     assert (folder / "config.cfg").read_text() == "SERVER_PORT=31000\n"
-    assert host_files.changed_paths(plan, found) == host_files.present_paths(plan, found)
+    assert host_writes.changed_paths(plan, found) == host_files.present_paths(plan, found)
 
 
 def test_apply_writes_nothing_where_nothing_changes(tmp_path: pathlib.Path) -> None:
     write_map(tmp_path, f"\ufeff{A}\r\n{B}", 1000)
     found = find(tmp_path)
     before = (tmp_path / "nodes_config.cfg").stat()
-    host_files.apply(deployment.assess(WANTED, found), found)
+    host_writes.apply(deployment.assess(WANTED, found), found)
     after = (tmp_path / "nodes_config.cfg").stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert os.listdir(tmp_path) == ["nodes_config.cfg"]
@@ -157,7 +165,7 @@ def test_apply_writes_nothing_where_nothing_changes(tmp_path: pathlib.Path) -> N
 def test_diffs_show_bytes_that_are_no_text(tmp_path: pathlib.Path) -> None:
     (tmp_path / "nodes_config.cfg").write_bytes(b"\xff\n")
     found = find(tmp_path)
-    (shown,) = host_files.diffs(deployment.assess(WANTED, found), found)
+    (shown,) = host_writes.diffs(deployment.assess(WANTED, found), found)
     assert shown["before"] == "\ufffd\n"
     assert shown["after"] == f"{A}\n{B}\n"
     assert shown["before_header"] == str(tmp_path / "nodes_config.cfg")
@@ -165,15 +173,15 @@ def test_diffs_show_bytes_that_are_no_text(tmp_path: pathlib.Path) -> None:
 
 def test_lock_is_in_run_dir_or_beside_the_file(tmp_path: pathlib.Path) -> None:
     config = str(tmp_path / "config.cfg")
-    with host_files.lock(str(tmp_path / "run"), config, 1):
+    with host_writes.lock(str(tmp_path / "run"), config, 1):
         assert (tmp_path / "run" / "imex.lock").exists()
         with (
             pytest.raises(FileError, match="Another run holds the lock"),
-            host_files.lock(str(tmp_path / "run"), config, 0),
+            host_writes.lock(str(tmp_path / "run"), config, 0),
         ):
             pass
     (tmp_path / "file").write_text("")
-    with host_files.lock(str(tmp_path / "file" / "run"), config, 1):
+    with host_writes.lock(str(tmp_path / "file" / "run"), config, 1):
         assert (tmp_path / ".imex.lock").exists()
 
 
@@ -205,11 +213,11 @@ def ports() -> t.Iterator[Ports]:
 
 def reach(
     nodes: tuple[str, ...], spec: str, port: int | None, local: tuple[str, ...], config: str = ""
-) -> host_files.Reach:
+) -> reachable.Reach:
     wanted = deployment.Wanted(nodes=nodes, policy=node_map.Policy(allow_loopback=True), local_addresses=local)
     found = deployment.Found("/n", "/c", config_text=config or None)
     plan = deployment.assess(wanted._replace(require_local_address=False), found)
-    return host_files.reach(plan, wanted, spec, port, 0.3, found)
+    return reachable.reach(plan, wanted, spec, port, 0.3, found)
 
 
 def test_a_refusal_is_an_answer(ports: Ports) -> None:
@@ -221,7 +229,7 @@ def test_a_refusal_is_an_answer(ports: Ports) -> None:
         "silent": [],
         "met": True,
     }
-    host_files.refuse_unreachable(reached)
+    reachable.refuse_unreachable(reached)
 
 
 def test_the_port_is_the_one_that_config_will_have(ports: Ports) -> None:
@@ -234,7 +242,7 @@ def test_silence_is_no_answer_and_this_host_is_one(ports: Ports) -> None:
     assert reached.answered == (ports.accepted, "127.0.0.9")
     assert (reached.silent, reached.required, reached.met) == ((ports.silent,), 3, False)
     with pytest.raises(InputError, match=r"2 of 3 members answer .* expected 3 .* Silent: 127\.0\.0\.4\. "):
-        host_files.refuse_unreachable(reached)
+        reachable.refuse_unreachable(reached)
     assert reach(nodes, "majority", ports.port, ("127.0.0.9",)).met
     with pytest.raises(InputError, match="only 3"):
         reach(nodes, "4", ports.port, ())
