@@ -10,7 +10,6 @@ import hashlib
 import re
 import typing as t
 
-from ..errors import InputError
 from .node_map import printable
 
 # Documented defaults, in force where a key is absent; of UNDOCUMENTED keys the shipped values.
@@ -103,49 +102,15 @@ def parse(text: str, path: str) -> ConfigFile:
     return ConfigFile(values, duplicates, tuple(problems), tuple(warnings))
 
 
-def refuse_unclear(found: ConfigFile, path: str) -> None:
-    """Raise InputError for a file of which nobody can say what the daemon makes of it."""
-    faults = [
-        f"{key} is set {len(numbers)} times, in lines {', '.join(map(str, numbers))}: leave one"
-        for key, numbers in found.duplicates.items()
-    ]
-    if found.problems:
-        faults.append(
-            f"{', '.join(found.problems)}: neither KEY=VALUE nor a # comment (a half-written file?), correct or remove it"
-        )
-    if found.duplicates or found.problems:
-        raise InputError(f"{path} cannot be used, nothing was written: {'; '.join(faults)}.")
-
-
 def edit(text: str, wanted: t.Mapping[str, str], path: str) -> Edited:
     """Give keys their values and keep every other byte: comments, blanks around "=", line ends, a missing final newline.
 
     A key that is not in the file is appended once, with the line ends that the file has. wanted: values by normalise().
     Raises InputError where the file has a key twice or a line that is neither KEY=VALUE nor a comment.
     """
-    refuse_unclear(parse(text, path), path)
-    bom = text[: len(text) - len(text.lstrip("\ufeff"))]
-    lines = text[len(bom) :].split("\n")
-    missing = dict(wanted)
-    changes: list[ConfigChange] = []
-    for index, line in enumerate(lines):
-        match = None if line.lstrip().startswith("#") else re.fullmatch(LINE, line)
-        if match is None or match.group(2) not in missing:
-            continue
-        key, before = match.group(2), match.group(3)
-        after = missing.pop(key)
-        if after != before:
-            changes.append(ConfigChange(key, before, after, key_class(key)))
-            lines[index] = match.group(1) + after + match.group(4)
-    body = bom + "\n".join(lines)
-    if missing:
-        end = "\r\n" if body.count("\r\n") * 2 > body.count("\n") else "\n"
-        if body[len(bom) :] and not body.endswith("\n"):
-            body += end
-        body += "".join(f"{key}={value}{end}" for key, value in missing.items())
-        changes += [ConfigChange(key, None, value, key_class(key)) for key, value in missing.items()]
-    order = list(wanted)
-    return Edited(body, tuple(sorted(changes, key=lambda change: order.index(change.key))))
+    from . import config_edit
+
+    return config_edit.edit(text, wanted, path)
 
 
 def key_class(key: str) -> str:
@@ -166,37 +131,9 @@ def digest(values: t.Mapping[str, str]) -> str:
 
 def normalise(wanted: t.Mapping[str, t.Any]) -> dict[str, str]:
     """Values as YAML gives them (true, 50000, null, text) to the text of config.cfg. Raises InputError."""
-    result: dict[str, str] = {}
-    faults: list[str] = []
-    for key, raw in wanted.items():
-        key = str(key)
-        if not re.fullmatch(KEY, key):
-            faults.append(f"{key!r} is no name of a key (letters, digits and _)")
-            continue
-        if raw is None:
-            text = ""
-        elif isinstance(raw, bool):
-            text = "1" if raw else "0"
-        elif isinstance(raw, (str, int)):
-            text = str(raw).strip(" \t")
-        elif isinstance(raw, float) and raw.is_integer():
-            text = str(int(raw))
-        else:
-            faults.append(f"{key}: {raw!r} is a {type(raw).__name__}, expected one text or number")
-            continue
-        if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
-            faults.append(f"{key}: {text!r} holds a line break or another control character")
-        elif re.search(r"(^|[ \t])#", text):
-            faults.append(f"{key}: {text!r} holds a # that would begin a comment")
-        result[key] = text
-    if faults:
-        raise InputError(f"config cannot be used, nothing was written: {'; '.join(faults)}.")
-    return result
+    from . import config_edit
 
-
-def effective(values: t.Mapping[str, str], key: str) -> str | None:
-    """As value(), but None where neither the file nor the documentation says what is in force."""
-    return None if key not in values and key in UNDOCUMENTED else value(values, key)
+    return config_edit.normalise(wanted)
 
 
 def check(

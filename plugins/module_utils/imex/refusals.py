@@ -10,7 +10,7 @@ import re
 import typing as t
 
 from ..errors import InputError
-from . import node_map
+from . import node_map, node_rules
 from .deployment import Found, Wanted
 
 # The first driver whose daemon takes host names in the node map (reference 1.9).
@@ -60,7 +60,7 @@ def refuse_local(own: t.Sequence[str], local: t.Collection[str], nodes: t.Sequen
             "This host's own addresses could not be read, so nobody can say which member it is; nothing was written. Give "
             "local_addresses, or set require_local_address to false."
         )
-    outside = [address for address in sorted(local, key=node_map.numeric_key) if not node_map.is_loopback(address)]
+    outside = [address for address in sorted(local, key=node_map.numeric_key) if not node_rules.is_loopback(address)]
     raise InputError(
         f"nodes cannot be used on this host, nothing was written: none of its own addresses ({shown(outside)}) is among "
         f"{shown(nodes)}. Its daemon would end with 'No matching network interface found'. Correct the list, or the "
