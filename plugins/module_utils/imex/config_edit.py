@@ -82,8 +82,3 @@ def normalise(wanted: t.Mapping[str, t.Any]) -> dict[str, str]:
     if faults:
         raise InputError(f"config cannot be used, nothing was written: {'; '.join(faults)}.")
     return result
-
-
-def effective(values: t.Mapping[str, str], key: str) -> str | None:
-    """As value(), but None where neither the file nor the documentation says what is in force."""
-    return None if key not in values and key in UNDOCUMENTED else value(values, key)

@@ -123,6 +123,11 @@ def value(values: t.Mapping[str, str], key: str) -> str:
     return values[key] if key in values else DEFAULTS.get(key, "")
 
 
+def effective(values: t.Mapping[str, str], key: str) -> str | None:
+    """As value(), but None where neither the file nor the documentation says what is in force."""
+    return None if key not in values and key in UNDOCUMENTED else value(values, key)
+
+
 def digest(values: t.Mapping[str, str]) -> str:
     """The identity of a configuration; the order of the keys does not matter."""
     lines = "".join(f"{key}={values[key]}\n" for key in sorted(values))
