@@ -325,7 +325,7 @@ reasons:
       description:
         - Of the unit, V(daemon_not_running), V(restart_loop), V(unit_masked), V(unit_disabled), V(unit_not_found),
           V(unit_condition_failed), V(unit_unknown) (systemd could not be asked), V(start_hangs), V(starting), V(foreign_daemon) (another
-          process has the daemon's port or the driver), V(managed_by_kubernetes), V(nothing_expected), V(not_applicable).
+          process has the daemon's port or the driver), V(managed_by_kubernetes), V(nothing_expected), V(not_applicable), V(not_gathered).
         - Of the answer, V(command_service_off), V(command_service_closed), V(control_tool_missing), V(control_tool_failed),
           V(not_configured), V(time_limit), V(unreadable_answer).
         - Of the domain, V(node_missing), V(node_unexpected), V(node_not_ready), V(node_not_connected), V(node_map_mismatch) (the lists

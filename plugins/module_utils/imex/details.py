@@ -9,7 +9,8 @@ from __future__ import annotations
 import typing as t
 
 if t.TYPE_CHECKING:
-    from .status import Local, Request
+    from .host import Local
+    from .status import Request
     from .verdict import Facts
 
 

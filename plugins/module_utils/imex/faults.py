@@ -41,6 +41,10 @@ def find(facts: Facts) -> tuple[str, list[Reason]]:
         return "idle", [
             Reason("managed_by_kubernetes", "a Kubernetes driver runs IMEX on this host, the unit is off", (), True)
         ]
+    if not facts.asked:
+        return "unknown", [Reason("not_gathered", "neither daemon nor domain was gathered, so nobody was asked")]
+    if not facts.expected and not facts.expected_known:
+        return "unknown", []
     if not facts.expected and not running and not starting:
         return "idle", [
             Reason("nothing_expected", "no node list, so no daemon is wanted here", (), True),
@@ -58,7 +62,7 @@ def find(facts: Facts) -> tuple[str, list[Reason]]:
         if not facts.command_enabled:
             return "unknown", [_closed(facts)]
         return "down", [
-            Reason("daemon_not_running", "the local daemon does not answer; systemd was not asked about it")
+            Reason("daemon_not_running", "the local daemon does not answer, and systemd did not say whether it runs")
         ]
     if facts.control_kind and not closed:
         return "unknown", [Reason(CONTROL_CODES[facts.control_kind], facts.control_message)]
@@ -140,7 +144,8 @@ def _nothing_configured(facts: Facts) -> Reason:
     held = f"holds {len(nodes)} nodes" if nodes else "runs"
     return Reason(
         "loaded_differs",
-        f"the node list is empty, but a daemon {held}: stop it, or restore the list",
+        f"{'no daemon is expected here' if facts.configured else 'the node list is empty'}, but one {held}: stop it, or "
+        "restore the list",
         nodes,
     )
 

@@ -15,7 +15,8 @@ from ..errors import FabricError
 from . import deployment, dropin, host_files, node_map
 
 if t.TYPE_CHECKING:
-    from .status import Local, Request
+    from .host import Local
+    from .status import Request
     from .verdict import Facts
 
 

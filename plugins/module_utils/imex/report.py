@@ -12,7 +12,7 @@ import typing as t
 from . import config_file, node_map
 from .daemon import NOTHING
 from .domain import Domain, Node
-from .unit import Unit
+from .unit import Unit, mask_note
 from .verdict import Facts
 from .words import CONNECTED, READY
 
@@ -51,7 +51,9 @@ def result(request: Request, look: Look, warnings: list[str]) -> dict[str, t.Any
             "version": version,
             "driver_version": driver,
             "managed_by": facts.managed_by,
-            "masked_by_us": bool(facts.unit and facts.unit.masked and os.path.exists(look.mask_note)),
+            "masked_by_us": bool(
+                facts.unit and facts.unit.masked and os.path.exists(mask_note(request.state_dir, request.service))
+            ),
         }
     if "domain" in request.gather:
         values["domain"] = domain_result(facts.domain, request.detail) if facts.domain else None

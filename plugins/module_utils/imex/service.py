@@ -16,9 +16,10 @@ import typing as t
 
 from .. import files
 from ..errors import UnitError
-from . import config_file, daemon, dropin, node_map
-from .status import mask_note
-from .unit import Unit, read_unit, run_systemctl, unit_name
+from .unit import Unit, mask_note, read_unit, run_systemctl, unit_name
+
+if t.TYPE_CHECKING:
+    from .daemon import Pairs, StartRecord
 
 # Seconds: for systemd to take a start up, for the kernel to end a killed process, for one call of systemctl.
 TAKE_UP = 2.0
@@ -56,7 +57,7 @@ class Outcome(t.NamedTuple):
     changed: bool
     before: Unit
     after: Unit
-    record: daemon.StartRecord | None
+    record: StartRecord | None
     killed: bool
     actions: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -68,7 +69,7 @@ class Installed(t.NamedTuple):
     """What the daemon would load from the files now."""
 
     nodes: tuple[str, ...]
-    config: daemon.Pairs
+    config: Pairs
     nodes_path: str
 
 
@@ -82,6 +83,8 @@ def carry_out(order: Order, check_mode: bool) -> Outcome:
 
 def installed(order: Order) -> Installed:
     """Read config.cfg and the node list as they are. Raises FileError."""
+    from . import config_file, node_map
+
     values = config_file.parse(files.read_text(order.config_path) or "", order.config_path).values
     path = order.nodes_config_path or config_file.value(values, "IMEX_NODE_CONFIG_FILE")
     return Installed(node_map.parse(files.read_text(path) or "", path).nodes, tuple(values.items()), path)
@@ -104,10 +107,7 @@ class _Run:
         before = self.unit = self._first_look()
         note = mask_note(order.state_dir, order.service)
         self._refuse(note)
-        path = dropin.path(order.unit_dir, order.service)
-        have = wanted = files.read_text(path)
-        if order.dropin is not None:
-            wanted = self._wanted_dropin() if order.dropin else None
+        path, have, wanted = self._dropin()
         # A start that hangs is ended by a stop too, so what is under way counts as up.
         up = before.running or before.active_state in ("activating", "deactivating") or before.job is not None
         if order.state in ("stopped", "restarted") and up and before.found:
@@ -130,9 +130,7 @@ class _Run:
             self.warnings.append(
                 f"{self.unit.unit} fails and is started again and again ({self.unit.restarts} times): see its log"
             )
-        record = record or daemon.read_record(order.run_dir, order.service)
-        if record is not None and record.invocation_id != self.unit.invocation_id and not self.check_mode:
-            record = None
+        record = record or self._noted()
         return Outcome(
             self.changed,
             before,
@@ -156,7 +154,8 @@ class _Run:
 
     def _refuse(self, note: str) -> None:
         order, unit = self.order, self.unit
-        needed = order.state in ("started", "restarted") or order.enabled or order.masked
+        # A unit that is not there can be masked all the same, before a package brings it.
+        needed = order.state in ("started", "restarted") or order.enabled
         if not unit.found:
             text = f"There is no unit {unit.unit} on this host (LoadState {unit.load_state or 'not known'})"
             if needed and not self.check_mode:
@@ -217,7 +216,7 @@ class _Run:
                 return False
             time.sleep(PAUSE)
 
-    def _start(self) -> daemon.StartRecord | None:
+    def _start(self) -> StartRecord | None:
         name, last = self.unit.unit, self.unit
         if self.order.reset_failed and (last.active_state == "failed" or last.restart_loop or last.restarts):
             self._do("reset-failed", "reset-failed", name)
@@ -253,7 +252,7 @@ class _Run:
             return None
         return self._write(loads, "started")
 
-    def _note(self) -> daemon.StartRecord | None:
+    def _note(self) -> StartRecord | None:
         if self.check_mode:
             self.actions.append("note")
             return None
@@ -262,27 +261,47 @@ class _Run:
             self.warnings.append(f"{unit.unit} is not running, so there is nothing to note")
             return None
         loads = installed(self.order)
-        record = daemon.read_record(self.order.run_dir, self.order.service)
-        if record and (record.invocation_id, record.nodes, record.config) == (unit.invocation_id, *loads[:2]):
+        record = self._noted()
+        if record and (record.nodes, record.config) == loads[:2]:
             return record
         self.actions.append("note")
         return self._write(loads, "adopted")
 
-    def _write(self, loads: Installed, origin: str) -> daemon.StartRecord | None:
+    def _noted(self) -> StartRecord | None:
+        """The record of the present start, if there is one."""
+        if not self.unit.invocation_id:
+            return None
+        from . import daemon
+
+        record = daemon.read_record(self.order.run_dir, self.order.service)
+        return record if record and record.invocation_id == self.unit.invocation_id else None
+
+    def _write(self, loads: Installed, origin: str) -> StartRecord | None:
         if installed(self.order) != loads:
             self.warnings.append(
                 "The files changed while the daemon was started, so it is not noted which of them it loaded"
             )
             return None
+        from . import daemon
+
         unit = self.unit
         began = unit.activating_at or unit.started_at or time.time()
         record = daemon.StartRecord(unit.invocation_id, began, loads.nodes, loads.config, origin, self.order.run_id)
         daemon.write_record(self.order.run_dir, self.order.service, record)
         return record
 
-    def _wanted_dropin(self) -> str:
+    def _dropin(self) -> tuple[str, str | None, str | None]:
+        """Path of the drop-in, its text and the text wanted; nothing where it is left as it is."""
         order = self.order
-        return dropin.text(order.start_timeout, order.driver_path, installed(order).nodes_path)
+        if order.dropin is None:
+            return "", None, None
+        from . import dropin
+
+        path = dropin.path(order.unit_dir, order.service)
+        wanted = None
+        if order.dropin:
+            wanted = dropin.text(order.start_timeout, order.driver_path, installed(order).nodes_path)
+        return path, files.read_text(path), wanted
 
     def _write_dropin(self, path: str, text: str | None) -> None:
         self.actions.append("dropin" if text is not None else "remove-dropin")
@@ -358,6 +377,8 @@ def result(order: Order, outcome: Outcome, want_diff: bool) -> dict[str, t.Any]:
         "warnings": list(outcome.warnings),
     }
     if want_diff and outcome.dropin_before != outcome.dropin_after:
+        from . import dropin
+
         path = dropin.path(order.unit_dir, order.service)
         values["diff"] = {
             "before_header": path,

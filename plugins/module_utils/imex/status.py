@@ -4,25 +4,22 @@
 
 """What IMEX is doing on this host: asks every source that was asked for, once, and lets the pure parts decide.
 
-What a default call does not need is imported where it is used: a module's imports are compiled on every host at every
-call.
+What a call does not need is not imported: a module's imports are compiled on every host at every call.
 """
 
 from __future__ import annotations
 
-import os
 import time
 import typing as t
 
-from .. import files
-from ..errors import ControlError, FileError, InputError, UnitError
-from . import config_file, node_map, verdict
-from .verdict import Facts, Reason
+from ..errors import ControlError, InputError, UnitError
 from .words import READY
 
 if t.TYPE_CHECKING:
     from .daemon import Loaded
+    from .host import Local
     from .unit import Unit
+    from .verdict import Facts, Reason, Verdict
 
 BUILT = ("daemon", "domain", "channels", "activity", "log")
 LATER = ("errors", "statistics", "nvlink")
@@ -61,29 +58,14 @@ class Request(t.NamedTuple):
     slurm_conf: t.Sequence[str] = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")
 
 
-class Local(t.NamedTuple):
-    """What this host's files say. A text is None where there is no file or it cannot be read (then found says so)."""
-
-    config_text: str | None
-    values: dict[str, str]
-    nodes_path: str
-    nodes_text: str | None
-    nodes: tuple[str, ...]
-    changed_at: float | None
-    addresses: tuple[str, ...]
-    found: tuple[Reason, ...]
-
-
 class Look(t.NamedTuple):
     """One look at the host: the facts, the verdict on them, and what the result needs besides."""
 
     local: Local
     facts: Facts
-    verdict: verdict.Verdict
+    verdict: Verdict
     # What imex_nodes_config would return, with planned.
     deployment: dict[str, t.Any] | None
-    # Where imex_daemon notes that it masked the unit.
-    mask_note: str
 
 
 def run(request: Request) -> tuple[dict[str, t.Any], str]:
@@ -108,9 +90,11 @@ def run(request: Request) -> tuple[dict[str, t.Any], str]:
 
 def look_once(request: Request, limit: float) -> Look:
     """Read the files, ask systemd and the control tool (limit: seconds for the latter), and judge."""
-    local = read_local(request)
+    from . import config_file, host, node_map, verdict
+
+    local = host.read_local(request)
     found = list(local.found)
-    driver = has_driver(request.proc_root, request.sysfs_root)
+    driver = host.has_driver(request.proc_root, request.sysfs_root)
     expected = local.nodes if request.expected_nodes is None else tuple(map(node_map.canonical, request.expected_nodes))
     if request.planned is not None and request.expected_nodes is None:
         from . import planned
@@ -119,8 +103,12 @@ def look_once(request: Request, limit: float) -> Look:
     unit = None
     if "daemon" in request.gather:
         unit = _unit(request, found)
-    facts = Facts(
+    facts = verdict.Facts(
         expected=expected,
+        expected_known=request.expected_nodes is not None
+        or request.planned is not None
+        or not any(reason.code in host.UNREADABLE for reason in found),
+        asked="daemon" in request.gather or "domain" in request.gather,
         configured=local.nodes,
         driver=driver,
         unit=unit,
@@ -160,47 +148,7 @@ def look_once(request: Request, limit: float) -> Look:
         facts, more = trouble.explain(request, local, facts)
         found += more
         judged = verdict.judge(facts._replace(found=tuple(found)))
-    return Look(
-        local, facts._replace(found=tuple(found)), judged, deployment, mask_note(request.state_dir, request.service)
-    )
-
-
-def read_local(request: Request) -> Local:
-    """Read config.cfg, the node list and this host's addresses. Nothing is raised: what is wrong becomes a reason."""
-    found: list[Reason] = []
-    config_text = _read(request.config_path, "config_unreadable", found)
-    values = config_file.parse(config_text or "", request.config_path).values
-    nodes_path = request.nodes_config_path or config_file.value(values, "IMEX_NODE_CONFIG_FILE")
-    nodes_text = _read(nodes_path, "node_map_unreadable", found)
-    parsed = node_map.parse(nodes_text or "", nodes_path)
-    if parsed.problems:
-        found.append(Reason("node_map_invalid", "; ".join(parsed.problems[:5])))
-    if config_text is None and parsed.nodes and not found:
-        found.append(
-            Reason("config_missing", f"{request.config_path} does not exist, so the daemon cannot start again")
-        )
-    return Local(
-        config_text,
-        values,
-        nodes_path,
-        nodes_text,
-        parsed.nodes,
-        files.changed_at(request.config_path, nodes_path),
-        _addresses(request, values, parsed.nodes),
-        tuple(found),
-    )
-
-
-def mask_note(state_dir: str, service: str) -> str:
-    """The note of imex_daemon that it masked the unit itself, for another owner of IMEX."""
-    return os.path.join(state_dir, "imex", f"masked-{service}")
-
-
-def has_driver(proc_root: str, sysfs_root: str) -> bool:
-    """True when the NVIDIA driver is loaded."""
-    return os.path.exists(os.path.join(proc_root, "driver/nvidia/version")) or os.path.exists(
-        os.path.join(sysfs_root, "module/nvidia")
-    )
+    return Look(local, facts._replace(found=tuple(found)), judged, deployment)
 
 
 def _checked(request: Request) -> tuple[Request, list[str]]:
@@ -220,28 +168,9 @@ def _checked(request: Request) -> tuple[Request, list[str]]:
     return request._replace(gather=tuple(gather)), warnings
 
 
-def _read(path: str, code: str, found: list[Reason]) -> str | None:
-    try:
-        return files.read_text(path)
-    except FileError as exc:
-        found.append(Reason(code, str(exc)))
-        return None
-
-
-def _addresses(request: Request, values: t.Mapping[str, str], nodes: t.Sequence[str]) -> tuple[str, ...]:
-    if request.local_addresses is not None:
-        return tuple(map(node_map.canonical, request.local_addresses))
-    bound = node_map.canonical(config_file.value(values, "BIND_INTERFACE_IP"))
-    if bound and bound in nodes:
-        # The daemon does not look for another address then.
-        return (bound,)
-    from . import addresses
-
-    return addresses.local_addresses(request.proc_root, [node for node in nodes if not node_map.is_address(node)])
-
-
 def _unit(request: Request, found: list[Reason]) -> Unit | None:
     from .unit import read_unit
+    from .verdict import Reason
 
     try:
         return read_unit(request.service, request.systemctl_command, request.control_timeout)
@@ -256,7 +185,7 @@ def _ask(request: Request, local: Local, facts: Facts, limit: float) -> Facts:
     off = unit is not None and not (unit.running or unit.starting)
     if off and (not facts.expected or (not facts.driver and unit is not None and not unit.found)):
         return facts
-    if not facts.domain_asked and unit is None:
+    if not facts.asked:
         return facts
     from . import control
 
@@ -280,7 +209,7 @@ def _ask(request: Request, local: Local, facts: Facts, limit: float) -> Facts:
     if state is None and kind in ("", "not_configured") and ask and (unit is not None or domain is None):
         try:
             state = control.query_daemon(request.control_command, request.config_path, limit)
-            kind = kind if facts.expected else ""
+            kind = message = ""
         except ControlError as exc:
             if domain is None:
                 kind, message = kind or exc.kind, message or str(exc)

@@ -17,7 +17,8 @@ from . import config_file, endpoint, log
 from .verdict import Facts, Reason, answered
 
 if t.TYPE_CHECKING:
-    from .status import Local, Request
+    from .host import Local
+    from .status import Request
 
 PORTS = ("SERVER_PORT", "IMEX_CMD_PORT")
 
@@ -88,7 +89,7 @@ def _own(local: Local) -> tuple[str, ...]:
 
 
 def _owner(request: Request, facts: Facts, holders: t.Sequence[endpoint.Holder]) -> str:
-    from .status import mask_note
+    from .unit import mask_note
 
     if os.path.exists(mask_note(request.state_dir, request.service)):
         return "kubernetes"

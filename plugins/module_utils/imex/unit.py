@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import typing as t
 
@@ -95,6 +96,11 @@ class Unit(t.NamedTuple):
 def unit_name(service: str) -> str:
     """The full name of a unit: "nvidia-imex" is "nvidia-imex.service"."""
     return service if service.endswith(SUFFIXES) else service + ".service"
+
+
+def mask_note(state_dir: str, service: str) -> str:
+    """The note of imex_daemon that it masked the unit itself, for another owner of IMEX."""
+    return os.path.join(state_dir, "imex", f"masked-{service}")
 
 
 def read_unit(service: str, systemctl: str = "systemctl", timeout: float = 30) -> Unit:

@@ -35,9 +35,13 @@ class Facts(t.NamedTuple):
     """What was found on one host. None: not asked, or not known (then an entry of found says why)."""
 
     expected: tuple[str, ...] = ()
+    # False where the files that say it cannot be read.
+    expected_known: bool = True
     configured: tuple[str, ...] = ()
     driver: bool = True
     unit: Unit | None = None
+    # Whether systemd or the control tool was asked at all, and the latter for the domain.
+    asked: bool = True
     domain_asked: bool = True
     domain: Domain | None = None
     # The local daemon's word: its own row's, else what -q says.
