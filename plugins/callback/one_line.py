@@ -33,7 +33,7 @@ one_line: |
 
 import typing as t
 
-from ansible import constants as C
+from ansible import constants
 from ansible.plugins.callback import CallbackBase
 
 # How bad a word is. A word that is not known is shown as bad as "degraded": unknown is never healthy.
@@ -53,21 +53,14 @@ WORDS = {
     "failed": BAD,
     "unreachable": GONE,
 }
+# Names of the settings, in the order above.
+COLORS = ("COLOR_OK", "COLOR_SKIP", "COLOR_CHANGED", "COLOR_WARN", "COLOR_ERROR", "COLOR_UNREACHABLE")
 WORD_WIDTH = max(len(word) for word in WORDS)
 
 
 def color(word: str) -> str:
     """The configured colour for a word."""
-    return str(
-        {
-            GOOD: C.COLOR_OK,
-            NEUTRAL: C.COLOR_SKIP,
-            CHANGED: C.COLOR_CHANGED,
-            WARN: C.COLOR_WARN,
-            BAD: C.COLOR_ERROR,
-            GONE: C.COLOR_UNREACHABLE,
-        }[WORDS.get(word, WARN)]
-    )
+    return str(getattr(constants, COLORS[WORDS.get(word, WARN)]))
 
 
 def line(host: str, word: str, text: str, width: int) -> str:

@@ -153,7 +153,7 @@ hosts:
   description:
     - By inventory name.
     - "O(step=plan): C(presence), C(kind) (V(member), V(maintenance), V(absent), V(idle), V(kubernetes), V(unmanaged)), C(domain), C(address),
-      C(contact), C(quorum), C(planned) (the option of M(hpc.fabric.imex_status)), C(problems)."
+      C(contact), C(quorum), C(planned) (the option of M(hpc.fabric.imex_status)), C(problems), C(allow_active_jobs)."
     - "O(step=decide) and O(step=rollback): C(decision), C(reason), C(work), C(involved), C(prove), C(confirm), C(probe), C(stop), C(package),
       C(write), C(empty), C(restore), C(generation), C(start), C(note), C(enable), C(disable), C(mask), C(unmask), C(dropin), C(unit) (the unit
       is to be touched), C(round), C(nodes), C(config), C(owner), C(group), C(wait) (C(expected_started), C(nodes), C(quorum))."

@@ -58,11 +58,10 @@ def decide(
     units = unite(plan, facts, findings, leaving)
     for name in dict.fromkeys(name for unit in units for name in unit if name in plan.domains and name not in findings):
         findings[name] = examine(plan.domains[name], plan, facts, check_mode)
-    asked: dict[str, Probe] = {}
-    busy: set[str] = set()
+    guarding = Guarding(plan, facts, answers, probe_timeout, {}, set())
     for unit in units:
-        _settle(unit, plan, facts, answers, findings, leaving, asked, busy, probe_timeout)
-    return _decision(plan, facts, findings, leaving, units, asked, busy)
+        _settle(unit, guarding, findings, leaving)
+    return _decision(plan, facts, findings, leaving, units, guarding.asked, guarding.busy)
 
 
 def leaving_refusal(host: str, plan: Plan, facts: FactsOf) -> list[Reason]:
@@ -96,8 +95,10 @@ def unite(
         mine = key(host)
         if mine is None or not found.known:
             continue
-        for address in found.holds:
-            theirs = key(names[address]) if address in names else None
+        others = [key(names[address]) for address in found.holds if address in names]
+        if host in leaving and (found.alive or found.configured):
+            others.append(plan.hosts[host].domain)  # who leaves a domain does so with it
+        for theirs in others:
             # A domain that stays as it is has no part in another's change.
             if theirs and not any(name in findings and findings[name].decision == UNTOUCHED for name in (mine, theirs)):
                 parent[top(mine)] = top(theirs)
@@ -107,78 +108,79 @@ def unite(
     return [tuple(names) for names in units.values()]
 
 
-def _settle(
-    unit: tuple[str, ...],
-    plan: Plan,
-    facts: FactsOf,
-    answers: guard.Answers | None,
-    findings: dict[str, Finding],
-    leaving: dict[str, list[Reason]],
-    asked: dict[str, Probe],
-    busy: set[str],
-    probe_timeout: float,
-) -> None:
-    """Apply the guard to one unit; one refusal refuses all of it.
+class Guarding(t.NamedTuple):
+    """What the guard works with. answers: None before anybody was asked; then asked is filled with whom to ask.
 
-    Fills asked with whom to ask first, and busy with hosts of the per-job model that a job holds: its epilog ends that.
+    busy is filled with the hosts of the per-job model that a job holds: its epilog ends that, no rollout does.
     """
-    refusals: dict[str, list[Reason]] = {name: [] for name in unit}
+
+    plan: Plan
+    facts: FactsOf
+    answers: guard.Answers | None
+    probe_timeout: float
+    asked: dict[str, Probe]
+    busy: set[str]
+
+
+def _settle(
+    unit: tuple[str, ...], guarding: Guarding, findings: dict[str, Finding], leaving: dict[str, list[Reason]]
+) -> None:
+    """Apply the guard to one unit; one refusal refuses all of it."""
+    refusals: dict[str, list[Reason]] = {}
     for name in unit:
-        if name in leaving:
-            refusals[name] += leaving[name]
-            stopping = _stopping_leaver(name, plan, facts)
-            if answers is None:
-                asked.update({host: Probe(timeout=probe_timeout) for host in stopping})
-            elif plan.hosts[name].kind == IDLE and stopping and answers.get(name, Activity()).job_records:
-                busy.add(name)
-            elif not _allowed(name, plan):
-                refusals[name] += guard.occupied_all(stopping, facts, answers)
-            continue
-        finding = findings[name]
-        if finding.decision == REFUSED:
-            refusals[name] += finding.reasons
-            continue
-        view = finding.view
-        suspects = guard.suspects(view, plan, facts, finding.restarts_all) if finding.full else guard.Suspects()
-        stopping = [host for host in finding.full if facts[host].running]
-        if answers is None:
-            ports = guard.ports(view, facts, plan.hosts[view.here[0]].planned) if view.here else ()
-            probe = (
-                Probe(suspects.addresses, ports, probe_timeout) if suspects.addresses else Probe(timeout=probe_timeout)
-            )
-            asked.update(dict.fromkeys(view.here if suspects.addresses else stopping, probe))
-            continue
-        refusals[name] += guard.answering(suspects, view, plan, answers)
-        if not view.domain.shared.allow_active_jobs:
-            refusals[name] += guard.occupied_all(stopping, facts, answers)
-    broken = [name for name in unit if refusals[name]]
-    if not broken:
-        return
-    for name in unit:
-        cause = Reason(
-            "unit", f"{name} exchanges hosts with {enumerate_some(broken)}, which is refused: all or nothing"
+        known = (
+            leaving[name] if name in leaving else findings[name].reasons if findings[name].decision == REFUSED else ()
         )
-        own = tuple(refusals[name]) or (cause,)
+        refusals[name] = list(known)
+    if not any(refusals.values()):
+        for name in unit:
+            refusals[name] += (
+                _guard_leaver(name, guarding) if name in leaving else _guard_domain(findings[name], guarding)
+            )
+    broken = [name for name in unit if refusals[name]]
+    for name in unit if broken else ():
+        text = f"{name} exchanges hosts with {enumerate_some(broken)}, which is refused: all or nothing"
+        own = refusals[name] or [Reason("unit", text)]
         if name in leaving:
-            leaving[name] = list(own)
+            leaving[name] = own
         elif findings[name].decision != UNTOUCHED:
-            findings[name] = findings[name]._replace(decision=REFUSED, reasons=own, full=())
-    for host in list(asked):
-        if _unit_name(host, plan, leaving) in unit:
-            del asked[host]
+            findings[name] = findings[name]._replace(decision=REFUSED, reasons=tuple(own), full=())
+    for host in list(guarding.asked) if broken else ():
+        if (host if host in leaving else guarding.plan.hosts[host].domain) in unit:
+            del guarding.asked[host]
 
 
-def _unit_name(host: str, plan: Plan, leaving: t.Mapping[str, t.Any]) -> str | None:
-    return host if host in leaving else plan.hosts[host].domain
+def _guard_leaver(host: str, guarding: Guarding) -> list[Reason]:
+    planned, found = guarding.plan.hosts[host], guarding.facts.get(host, Facts(host))
+    if not (found.known and found.running):
+        return []
+    if guarding.answers is None:
+        guarding.asked[host] = Probe(timeout=guarding.probe_timeout)
+        return []
+    if planned.kind == IDLE and guarding.answers.get(host, Activity()).job_records:
+        guarding.busy.add(host)
+        return []
+    return [] if planned.allow_active_jobs else guard.occupied_all([host], guarding.facts, guarding.answers)
 
 
-def _stopping_leaver(host: str, plan: Plan, facts: FactsOf) -> list[str]:
-    return [host] if host in facts and facts[host].known and facts[host].running else []
-
-
-def _allowed(host: str, plan: Plan) -> bool:
-    domain = plan.domains.get(plan.hosts[host].domain or "")
-    return domain is not None and domain.shared.allow_active_jobs
+def _guard_domain(finding: Finding, guarding: Guarding) -> list[Reason]:
+    if not finding.full:
+        return []
+    view, facts, plan = finding.view, guarding.facts, guarding.plan
+    suspects = guard.suspects(view, plan, facts, finding.restarts_all)
+    stopping = [host for host in finding.full if facts[host].running]
+    if guarding.answers is None:
+        probe = Probe(timeout=guarding.probe_timeout)
+        if suspects.addresses:
+            probe = probe._replace(
+                addresses=suspects.addresses, ports=guard.ports(view, facts, plan.hosts[view.here[0]].planned)
+            )
+        guarding.asked.update(dict.fromkeys(view.here if suspects.addresses else stopping, probe))
+        return []
+    reasons = guard.answering(suspects, view, plan, guarding.answers)
+    if not view.domain.shared.allow_active_jobs:
+        reasons += guard.occupied_all(stopping, facts, guarding.answers)
+    return reasons
 
 
 def _decision(
@@ -224,14 +226,13 @@ def _decision(
             work = _leaver(host, plan, facts, leaving[host], host in busy)
         elif planned.kind == MEMBER and own is None:
             work = work._replace(decision=REFUSED, reason=_joined(planned.problems))
-        elif own is not None and planned.kind == MEMBER and own.decision == REFUSED:
-            work = work._replace(decision=REFUSED, reason=_joined(own.reasons))
-        elif own is not None and planned.kind == MEMBER and facts.get(host, Facts(host)).known:
-            finding = findings[own.name]
-            work = member_work(host, plan, facts[host], own.nodes, own.decision, finding.view, host in finding.full)
-            work = work._replace(
-                reason=_joined(reason for reason in own.reasons if host in reason.hosts) or work.reason
-            )
+        elif own is not None and planned.kind == MEMBER:
+            work = work._replace(decision=own.decision)
+            if own.decision != REFUSED and facts.get(host, Facts(host)).known:
+                finding = findings[own.name]
+                work = member_work(host, plan, facts[host], own.nodes, own.decision, finding.view, host in finding.full)
+            mine = [reason for reason in own.reasons if own.decision == REFUSED or host in reason.hosts]
+            work = work._replace(reason=_joined(mine))
         probe = asked.get(host)
         hosts[host] = work if probe is None else work._replace(confirm=True, involved=True, probe=probe)
     hosts, rounds = with_rounds(hosts, findings)

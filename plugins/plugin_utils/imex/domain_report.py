@@ -9,8 +9,9 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ansible_collections.hpc.fabric.plugins.module_utils.imex import domain as core, node_map, quorum
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map, quorum
 from ansible_collections.hpc.fabric.plugins.module_utils.imex.quorum import Row
+from ansible_collections.hpc.fabric.plugins.module_utils.imex.words import CONNECTED
 
 from .facts import Facts
 
@@ -88,7 +89,7 @@ def report(name: str, facts: t.Sequence[Facts]) -> DomainReport:
         Pair(a, b, matrix[i][j], matrix[j][i])
         for i, a in enumerate(nodes)
         for j, b in enumerate(nodes)
-        if i < j and not matrix[i][j] == matrix[j][i] == core.CONNECTED
+        if i < j and not matrix[i][j] == matrix[j][i] == CONNECTED
     )
     return DomainReport(
         domain=name,

@@ -69,7 +69,7 @@ def refused_by_members(view: View, plan: Plan, facts: FactsOf, check_mode: bool)
         yield Reason("facts_unknown", f"{host} answers, but could not be inspected: {found.message}", (host,))
     for host in view.here:
         yield from _unit_refusals(host, facts[host], bool(domain.shared.package), check_mode)
-    there = len(view.here) + len(view.cut)
+    there = len(domain.members) - len(view.lost)
     if domain.members and there < domain.required:
         text = (
             f"domain {domain.name}: {there} of {len(domain.members)} members can be reached, imex_quorum {domain.quorum} needs "
@@ -127,7 +127,7 @@ def _classify(view: View, plan: Plan, facts: FactsOf) -> tuple[str, list[Reason]
     causes = _restart_causes(view, plan, facts)
     joinable = not causes and view.living
     if view.stale and not joinable:
-        text = f"domain {name}: {enumerate_some(view.stale)} run with another map than planned"
+        text = f"domain {name}: another map than planned runs on {enumerate_some(view.stale)}"
         causes.insert(0, Reason("loaded_differs", text, view.stale))
     if view.stopped and not view.running:
         text = f"domain {name}: no member that could be asked runs"

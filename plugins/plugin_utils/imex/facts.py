@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.hpc.fabric.plugins.module_utils.imex import config_file, domain, node_map, unit
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import config_file, node_map, unit
 from ansible_collections.hpc.fabric.plugins.module_utils.imex.quorum import Row
+from ansible_collections.hpc.fabric.plugins.module_utils.imex.words import CONNECTED, READY
 
 from .records import Reason
 
@@ -21,7 +22,7 @@ ALIVE_WORDS = (
     "WAITING_FOR_PEERS",
     "WAITING_FOR_RECOVERY",
     "INIT_GPU",
-    domain.READY,
+    READY,
     "SHUTTING_DOWN",
 )
 
@@ -37,7 +38,7 @@ class HostChange(t.NamedTuple):
 class Facts(t.NamedTuple):
     """One host as inspected. state: ok, failed (it answered, but with an error), unreachable or missing (never asked).
 
-    unit: None where systemd could not be asked; address: the host's own in the map; links: the daemon's own row, as (address, status); pending: config keys
+    unit: None where systemd could not be asked; ours: it was this collection that masked the unit; address: the host's own in the map; links: the daemon's own row, as (address, status); pending: config keys
     in which the running daemon differs from the plan, as (key, class); ports: of config.cfg, server and command.
     """
 
@@ -154,14 +155,13 @@ def facts(host: str, result: t.Any, alive: bool = True) -> Facts:
     if found is None and result["verdict"] == "not_applicable":
         found = unit.Unit("", "not-found", "inactive")  # the cheap test has seen that there is none
     links = _own_links(result)
-    ready = str(daemon.get("state") or _local(result).get("status") or "") == domain.READY
+    ready = str(daemon.get("state") or _local(result).get("status") or "") == READY
     return Facts(
         host=host,
         state=OK,
         message=ended.message,
         unit=found,
-        # Said where our own note of having masked the unit was found; imex_daemon undoes that, and nothing else.
-        ours=str(daemon.get("managed_by")) == "kubernetes",
+        ours=bool(daemon.get("masked_by_us")),
         address=_own_address(result, held_nodes),
         daemon_state=str(daemon.get("state") or ""),
         configured=_addresses(_map(result, "node_map").get("configured")),
@@ -175,9 +175,7 @@ def facts(host: str, result: t.Any, alive: bool = True) -> Facts:
             HostChange(str(change["what"]), _word(change.get("before")), _word(change.get("after")))
             for change in result.get("host_changes") or ()
         ),
-        row=Row(ready, frozenset(address for address, status in links if status == domain.CONNECTED))
-        if links
-        else None,
+        row=Row(ready, frozenset(address for address, status in links if status == CONNECTED)) if links else None,
         links=links,
         ports=_ports(result, deployment),
         daemon_version=_word(daemon.get("version") or _map(result, "versions").get("daemon")),

@@ -271,7 +271,8 @@ def judge_put_back(
         kept: tuple[str, ...] = ()
         met = not failed
         if domain.before.nodes and not domain.first:
-            rows = _rows_back(domain, plan, decision, inspected, first, back, mine_too)
+            restored = [host for host in hosts if hosts[host].put_back]
+            rows = _rows_back(domain, plan, decision, inspected, first, back, restored)
             expected = tuple(
                 node for node in domain.before.nodes if plan.host_at().get(node) not in plan.domains[name].maintenance
             )

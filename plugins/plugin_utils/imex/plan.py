@@ -224,6 +224,7 @@ def _host(host: HostSettings, domain: DomainPlan | None) -> HostPlan:
         quorum=wanted,
         planned=planned,
         problems=host.problems,
+        allow_active_jobs=host.shared is not None and host.shared.allow_active_jobs,
     )
 
 

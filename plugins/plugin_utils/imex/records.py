@@ -70,7 +70,8 @@ class HostSettings(t.NamedTuple):
 
 
 class HostPlan(t.NamedTuple):
-    """The plan for one host. contact: it is to be inspected; quorum: the count that imex_status is to judge by."""
+    """The plan for one host. contact: it is to be inspected; quorum: the count that imex_status is to judge by;
+    allow_active_jobs: the host's own setting, for one without a domain."""
 
     host: str
     presence: str
@@ -81,6 +82,7 @@ class HostPlan(t.NamedTuple):
     quorum: str
     planned: dict[str, t.Any]
     problems: tuple[Reason, ...] = ()
+    allow_active_jobs: bool = False
 
 
 class DomainPlan(t.NamedTuple):

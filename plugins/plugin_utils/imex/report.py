@@ -45,7 +45,7 @@ WORDS = {
     CHANGED: "changed",
     WOULD_CHANGE: "would change (check mode)",
     PUT_BACK: "FAILED, previous files put back",
-    REFUSED: "REFUSED",
+    REFUSED: "REFUSED, nothing was changed",
     FAILED: "FAILED",
     KEPT: "FAILED, new files kept",
 }
@@ -113,6 +113,9 @@ class Seen(t.NamedTuple):
 
     def last(self, host: str) -> Facts:
         """The latest that is known of a host."""
+        verdict = self.verdict.hosts.get(host) if self.verdict else None
+        if verdict and verdict.put_back and not verdict.start and self.back_verdict:
+            return self.inspected.get(host, Facts(host))  # stopped again, and not asked any more
         for outcomes in (self.back, self.outcomes):
             found = outcomes.get(host, Outcome()).proof
             if self.decision.hosts[host].work and (found.known or found.state == UNREACHABLE):
@@ -143,6 +146,11 @@ def _domain(domain: DomainDecision, seen: Seen) -> DomainReport:
     people = seen.plan.domains[domain.name]
     nodes = domain.before.nodes if outcome == PUT_BACK else domain.nodes
     proved = _proved(domain, seen, outcome)
+    expected, required = len(domain.expected), domain.required
+    if outcome == PUT_BACK:
+        kept = (node for node in nodes if seen.plan.host_at().get(node) not in people.maintenance)
+        expected, required = len(tuple(kept)), domain.before.required
+        proved = proved if expected else None  # nothing was there before
     return DomainReport(
         name=domain.name,
         decision=domain.decision,
@@ -151,8 +159,8 @@ def _domain(domain: DomainDecision, seen: Seen) -> DomainReport:
         nodes=nodes,
         digest=node_map.digest(nodes) if nodes else "",
         proved=proved,
-        expected=len(domain.expected),
-        required=domain.required,
+        expected=expected,
+        required=required,
         members=tuple(_member(host, seen, nodes) for host in people.everyone),
         reasons=domain.reasons,
         warnings=domain.warnings,
@@ -162,11 +170,11 @@ def _domain(domain: DomainDecision, seen: Seen) -> DomainReport:
 
 def _outcome(domain: DomainDecision, seen: Seen) -> tuple[str, str]:
     if domain.decision == REFUSED:
-        return REFUSED, "nothing was changed"
+        return REFUSED, ""
     if domain.decision == UNTOUCHED:
         if not domain.expected or domain.before.met:
             return UNCHANGED, ""
-        return FAILED, "every member holds the plan, so nothing was changed, but the domain is not at quorum"
+        return FAILED, "a restart would change nothing: look at the members below and at the network between them"
     if seen.check_mode:
         return WOULD_CHANGE, ""
     verdict = seen.verdict.domains.get(domain.name) if seen.verdict else None
@@ -193,6 +201,8 @@ def _proved(domain: DomainDecision, seen: Seen, outcome: str) -> int | None:
         return len(back.kept)
     if verdict is not None:
         return len(verdict.kept)
+    if not any(found.known for host, found in seen.inspected.items() if host in seen.plan.domains[domain.name].members):
+        return None
     holding = {host: found for host, found in seen.inspected.items() if found.running and found.agrees(domain.nodes)}
     people = seen.plan.domains[domain.name]
     cut = [str(seen.plan.hosts[host].address) for host in people.cut]
@@ -253,6 +263,8 @@ def _note(host: str, seen: Seen, found: Facts) -> str:
     own = seen.decision.domains.get(work.domain or "")
     if own and any(reason.code == "stale" and host in reason.hosts for reason in own.reasons):
         notes.append("stale: it ran an older map")
+    if verdict is not None and verdict.put_back and seen.back_verdict and not seen.back_verdict.hosts[host].failed:
+        notes.append("new files removed again" if verdict.remove else "previous files put back")
     if not notes and work.work:
         notes.append(_done(host, seen))
     if not notes and not found.known and found.message:
@@ -321,9 +333,12 @@ def short(digest: str) -> str:
 
 
 def _block(domain: DomainReport) -> list[str]:
-    head = [domain.decision, WORDS[domain.outcome]]
+    word = WORDS[domain.outcome]
+    if domain.outcome == PUT_BACK and not domain.nodes:
+        word = "FAILED, removed again"
+    head = [domain.decision, word]
     if domain.decision == domain.outcome == REFUSED or (domain.decision, domain.outcome) == (UNTOUCHED, UNCHANGED):
-        head = [WORDS[domain.outcome]]
+        head = [word]
     if domain.proved is not None:
         whole = domain.proved == domain.expected
         word = "UP" if whole else "at quorum" if domain.proved >= domain.required else "below quorum"
