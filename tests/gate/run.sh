@@ -131,7 +131,7 @@ step_shellcheck() {
     apt_tools shellcheck:shellcheck || skip "shellcheck" "the Debian package shellcheck is missing"
     use_copy
     # Programs carry no suffix, so the first line tells.
-    mapfile -t scripts < <(tracked | xargs -0 awk 'FNR == 1 && /^#!.*[ \/](ba|da)?sh( |$)|^# shellcheck shell=/ { print FILENAME }')
+    mapfile -t scripts < <(tracked | xargs -0 awk 'FNR == 1 && (/^#!.*[ \/](ba|da)?sh( |$)/ || /^# shellcheck shell=/) { print FILENAME }')
     [ ${#scripts[@]} -gt 0 ] || die "no shell script was found"
     shellcheck --external-sources --source-path=SCRIPTDIR "${scripts[@]}"
     echo "checked: ${#scripts[@]} scripts"
