@@ -23,7 +23,7 @@ logs=$cache/gate
 lane_a=(format ruff yamllint shellcheck mypy ansible-lint docs-lint changelog build sanity molecule)
 lane_b=(pytest units core-2.18 integration demo)
 full_a=(sanity-2.18 molecule-trixie molecule-rack)
-full_b=(units-2.18 core-2.19 core-2.20 docs)
+full_b=(integration-full units-2.18 core-2.19 core-2.20 docs)
 
 # The last release of each supported core series, with the Pythons that run it.
 declare -A core_version=([2.18]=2.18.19 [2.19]=2.19.14 [2.20]=2.20.10)
@@ -189,6 +189,23 @@ step_pytest() {
     python -m pytest -q "${paths[@]}"
 }
 
+# pytest_on_beds ARGUMENT..: the tests make test beds of their own and take them down; this is for when they are killed.
+pytest_on_beds() {
+    local pid
+    python -m pytest -q "$@" &
+    pid=$!
+    # shellcheck disable=SC2064
+    trap "end_beds $pid; rm -rf '$top'" EXIT
+    wait "$pid"
+}
+# shellcheck disable=SC2317 # called by trap
+end_beds() {
+    local state
+    for state in /run/imex-it-*-"$1"; do
+        [ ! -e "$state" ] || TESTBED_STATE=$state "$root/tests/testbed/testbed" down
+    done
+}
+
 step_integration() {
     local ran=
     use_copy
@@ -199,9 +216,15 @@ step_integration() {
     fi
     if compgen -G 'tests/integration/**/test_*.py' >/dev/null || compgen -G 'tests/integration/test_*.py' >/dev/null; then
         ran=1
-        python -m pytest -q tests/integration
+        pytest_on_beds tests/integration
     fi
     [ -n "$ran" ] || die "there is no integration test (tests/integration)"
+}
+
+# What is too long for every run.
+step_integration-full() {
+    use_copy
+    pytest_on_beds tests/integration -m full
 }
 
 step_build() {
