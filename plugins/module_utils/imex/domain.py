@@ -95,6 +95,11 @@ def normalise_connection(word: str) -> str:
     return text
 
 
+def known_name(word: str | None) -> str | None:
+    """A host name; the tool's N/A, and nothing, are none."""
+    return word if word and word != "N/A" else None
+
+
 def parse_json(text: str, local_addresses: t.Collection[str]) -> Domain:
     """Read the output of nvidia-imex-ctl -N -j.
 
@@ -119,7 +124,7 @@ def parse_json(text: str, local_addresses: t.Collection[str]) -> Domain:
             Node(
                 id=number,
                 host=host,
-                hostname=_word(node.get("hostName")) or None,
+                hostname=known_name(_word(node.get("hostName"))),
                 status=_word(node.get("status")),
                 version=_word(node.get("version")) or None,
                 is_local=bool(host) and canonical(host) in own,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .domain import LETTERS, Connection, Domain, Node, normalise_connection, unreadable
+from .domain import LETTERS, Connection, Domain, Node, known_name, normalise_connection, unreadable
 from .node_map import canonical
 
 # "Node #10  - 10.66.6.18         - READY   - Version: 580.173.02   - Hostname: theia0281"; an asterisk on both sides of
@@ -56,7 +56,7 @@ def parse(text: str, local_addresses: t.Collection[str]) -> Domain:
             Node(
                 id=number,
                 host=host,
-                hostname=_name(node["hostname"]),
+                hostname=known_name(node["hostname"]),
                 status=str(node["state"]),
                 version=node["version"] or None,
                 is_local=node["mark"] == "*" if marked else canonical(host) in own,
@@ -71,7 +71,3 @@ def parse(text: str, local_addresses: t.Collection[str]) -> Domain:
 
 def _status(cell: str) -> str:
     return LETTERS.get(cell) or normalise_connection(cell)
-
-
-def _name(word: str | None) -> str | None:
-    return word if word and word != "N/A" else None
