@@ -69,10 +69,10 @@ options:
     default: {}
   create_config:
     description:
-      - With V(false), C(config.cfg) must exist, as the package brings it.
+      - Whether a missing C(config.cfg) is made. With V(false) it must exist, as the package brings it.
       - In check mode, a missing one is a warning where the unit does not exist either, since the package may come in the same run.
     type: bool
-    default: true
+    default: false
   allow_hostnames:
     description:
       - Accept host names among O(nodes). Each must have an address on this host, and no two may have the same.
@@ -190,7 +190,6 @@ EXAMPLES = r"""
     nodes: [10.0.0.11, 10.0.0.12]
     config:
       IMEX_NODE_DISCONNECTED_GRACE_TIME: 300
-    create_config: false
     backup: true
 
 - name: Say that no daemon is wanted here
@@ -398,7 +397,7 @@ def options() -> dict[str, dict[str, t.Any]]:
         "nodes": {"type": "list", "elements": "str"},
         "order": {"type": "str", "choices": ["given", "address", "keep"], "default": "given"},
         "config": {"type": "dict", "default": {}},
-        "create_config": {"type": "bool", "default": True},
+        "create_config": {"type": "bool", "default": False},
         "allow_hostnames": {"type": "bool", "default": False},
         "allow_loopback_addresses": {"type": "bool", "default": False},
         "allow_documentation_addresses": {"type": "bool", "default": False},

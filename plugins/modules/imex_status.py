@@ -78,7 +78,7 @@ options:
         description:
           - Whether a missing C(config.cfg) is made.
         type: bool
-        default: true
+        default: false
       allow_hostnames:
         description:
           - Accept host names among the nodes.
@@ -809,7 +809,7 @@ def planned_options() -> dict[str, dict[str, t.Any]]:
         "nodes": {"type": "list", "elements": "str"},
         "order": {"type": "str", "choices": ["given", "address", "keep"], "default": "given"},
         "config": {"type": "dict", "default": {}},
-        "create_config": {"type": "bool", "default": True},
+        "create_config": {"type": "bool", "default": False},
         "allow_hostnames": {"type": "bool", "default": False},
         "allow_loopback_addresses": {"type": "bool", "default": False},
         "allow_documentation_addresses": {"type": "bool", "default": False},

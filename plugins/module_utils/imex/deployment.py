@@ -232,7 +232,7 @@ def plan_config(wanted: Wanted, found: Found, values: dict[str, str]) -> tuple[c
     """The new text of config.cfg and warnings. Raises InputError for what the daemon could not work with."""
     path, text = found.config_path, found.config_text
     warnings: tuple[str, ...] = ()
-    if text is None and not wanted.create_config and wanted.state == "present":
+    if text is None and not wanted.create_config and (wanted.state == "present" or values):
         missing = f"{path} does not exist, expected the file of the nvidia-imex package"
         if not (wanted.check_mode and (found.unit is None or not found.unit.found)):
             raise InputError(f"{missing}; nothing was written. Install the package, or set create_config to true.")

@@ -60,7 +60,8 @@ class Host:
     def call(self, check: bool = False, diff: bool = False, **params: t.Any) -> t.Any:
         # They add up over all modules that run in one process.
         shown._global_warnings.clear()
-        return self.run_module(imex_nodes_config.main, check, diff, **dict(self.options, **params))
+        options = dict(self.options, create_config=True)
+        return self.run_module(imex_nodes_config.main, check, diff, **dict(options, **params))
 
     def install(self, nodes: str | None = None, config: str = STOCK) -> None:
         """What the package brings, and a node map."""
