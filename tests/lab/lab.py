@@ -12,6 +12,7 @@ programs on PATH, so that the modules find them the way they do on a real host.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -134,8 +135,6 @@ def create(lab: Lab, version: str = "570.172.08", time_scale: float = 0.05, inst
 
 def stock_config(host: Host) -> str:
     """The package's config.cfg with this host's paths and its own addresses: several hosts share one machine here."""
-    command = [sys.executable, str(SIMULATOR / "bin" / "imex-simulator"), "stock-config"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     own = {
         "LOG_FILE_NAME": str(host.root / "var" / "log" / "nvidia-imex.log"),
         "STATS_FILE_NAME": str(host.root / "var" / "log" / "nvidia-imex-stats.log"),
@@ -146,10 +145,16 @@ def stock_config(host: Host) -> str:
         "IMEX_CMD_PORT": str(COMMAND_PORT),
     }
     lines = []
-    for line in text.splitlines():
+    for line in _package_config().splitlines():
         key = line.split("=", 1)[0]
         lines.append(f"{key}={own[key]}" if key in own and "=" in line else line)
     return "\n".join(lines) + "\n"
+
+
+@functools.cache
+def _package_config() -> str:
+    command = [sys.executable, str(SIMULATOR / "bin" / "imex-simulator"), "stock-config"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def _programs(host: Host, installed: bool) -> None:
@@ -170,13 +175,49 @@ def _programs(host: Host, installed: bool) -> None:
             f"IMEX_SIMULATOR_CONFIG={shlex.quote(str(host.settings))} exec {python} -I -S"
             f' {shlex.quote(str(tools / "nvidia-smi"))} "$@"'
         )
-        unit = units / UNIT / "unit"
+        unit = units / f"{UNIT}.service" / "unit"
         unit.parent.mkdir(parents=True, exist_ok=True)
-        unit.write_text(f"ExecStart={host.root / 'bin' / 'nvidia-imex'} -c {config}\n", encoding="utf-8")
+        # The settings of NVIDIA's own unit.
+        settings = ("Type=forking", "TimeoutStartSec=infinity", "Restart=on-failure", "RestartSec=1s")
+        command = f"ExecStart={host.root / 'bin' / 'nvidia-imex'} -c {config}"
+        unit.write_text("\n".join((command, *settings)) + "\n", encoding="utf-8")
+        unit.with_name("dropins").symlink_to(host.root / "etc" / "systemd" / f"{UNIT}.service.d")
     for name, body in wrappers.items():
         program = host.root / "bin" / name
         program.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
         program.chmod(0o755)
+
+
+def join_cluster(lab: Lab) -> None:
+    """Make the hosts nodes of one cluster process, since a process each is too much for hundreds. After create.
+
+    A host's daemon still is started and stopped by the host's own systemctl, once start_cluster has run.
+    """
+    directory = lab.root / "cluster"
+    directory.mkdir()
+    for host in lab.hosts:
+        # What the cluster takes for a node's directory holds the host's configuration, and leads to its units.
+        (directory / host.name).symlink_to(host.config.parent)
+        host.config.with_name("units").symlink_to(host.root / "run" / "systemd")
+        unit = host.root / "run" / "systemd" / f"{UNIT}.service" / "unit"
+        control = f"Control={directory / 'control'}\nControlName={host.name}\n"
+        unit.write_text(f"Type=forking\nTimeoutStartSec=infinity\n{control}", encoding="utf-8")
+        # Timers of hundreds of nodes would keep an idle machine busy.
+        host.simulate(heartbeat_interval=0, stats_interval=0, settings_poll=0)
+
+
+def start_cluster(lab: Lab) -> subprocess.Popen[str]:
+    """Start the process of join_cluster and wait until it takes orders; no daemon is started. End it with SIGTERM."""
+    nodes = [{"name": host.name, "address": host.address, "domain": host.domain} for host in lab.hosts]
+    spec = lab.root / "cluster.json"
+    values = {"root": str(lab.root / "cluster"), "nodes": nodes, "start": False, "write_nodes_config": False}
+    spec.write_text(json.dumps(values), encoding="utf-8")
+    command = [sys.executable, str(SIMULATOR / "bin" / "imex-simulator"), "cluster", "--spec", str(spec)]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    if not process.stdout.readline().startswith("READY"):
+        raise RuntimeError(f"the cluster ended with status {process.wait()} before it was ready; it says why above")
+    return process
 
 
 def write_inventory(lab: Lab, extra: dict[str, dict[str, t.Any]] | None = None, **variables: t.Any) -> None:
