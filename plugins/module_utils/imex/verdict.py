@@ -69,7 +69,7 @@ class Verdict(t.NamedTuple):
 
 def judge(facts: Facts) -> Verdict:
     """The verdict on one host."""
-    if _all_well(facts):
+    if all_well(facts):
         return Verdict("healthy", (), _summary(facts, "healthy", ()), _evidence(facts))
     from . import faults
 
@@ -86,7 +86,7 @@ def answered(facts: Facts) -> bool:
     return facts.state not in (None, "", UNAVAILABLE)
 
 
-def _all_well(facts: Facts) -> bool:
+def all_well(facts: Facts) -> bool:
     """True only where there is nothing to say: all nodes READY and connected, by all rows, and every map the same."""
     domain, unit, loaded = facts.domain, facts.unit, facts.loaded
     if domain is None or unit is None or loaded is None or facts.found:
