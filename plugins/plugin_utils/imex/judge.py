@@ -86,11 +86,24 @@ def judge(
     outcomes: OutcomeOf,
     previous: Verdict | None = None,
     round_: int = 0,
+    check_mode: bool = False,
 ) -> Verdict:
-    """Judge the rounds up to round_. previous: the verdict of the round before, whose failures stand."""
+    """Judge the rounds up to round_. previous: the verdict of the round before, whose failures stand.
+
+    check_mode: nothing was applied, so nothing can be proved; every round goes on.
+    """
+    # A domain that failed, or that has had its last round, is not judged again: what is asked later is of others.
+    settled = {
+        name: verdict
+        for name, verdict in (previous.domains if previous else {}).items()
+        if previous and (not verdict.go_on or previous.round >= decision.domains[name].rounds - 1)
+    }
     hosts: dict[str, HostVerdict] = {}
     for host, work in decision.hosts.items():
         earlier = previous.hosts.get(host) if previous else None
+        if earlier and any(name in settled for name in _units_of(work, decision)):
+            hosts[host] = earlier
+            continue
         mine = outcomes.get(host, Outcome()) if work.involved else Outcome()
         trouble = mine.trouble if work.work and work.round == round_ else ""
         hosts[host] = HostVerdict(
@@ -102,17 +115,17 @@ def judge(
         )
     domains: dict[str, DomainVerdict] = {}
     for name, domain in decision.domains.items():
-        if domain.decision in (*PROVED, ADOPT):
-            before = previous.domains.get(name) if previous else None
-            domains[name] = (
-                before if before and not before.met else _prove(domain, plan, decision, inspected, outcomes, hosts)
-            )
-    domains = _put_back(domains, decision)
+        if name not in settled and domain.decision in (*PROVED, ADOPT):
+            domains[name] = _prove(domain, plan, decision, inspected, outcomes, hosts)
+    domains = {**settled, **_put_back(domains, decision)}
     for host, work in decision.hosts.items():
-        of_unit = [domains[name] for name in _units_of(work, decision) if name in domains]
+        names = _units_of(work, decision)
+        if any(name in settled for name in names):
+            continue
         own = domains.get(work.domain or "")
         hosts[host] = hosts[host]._replace(go_on=own is None or own.go_on)
-        if any(verdict.put_back for verdict in of_unit) and work.work and work.round <= round_:
+        put_back = any(domains[name].put_back for name in names if name in domains)
+        if put_back and work.work and work.round <= round_:
             hosts[host] = _host_back(hosts[host], work, decision, inspected)
     return Verdict(domains, hosts, decision.run_id, any(verdict.put_back for verdict in hosts.values()), round_)
 
