@@ -180,16 +180,11 @@ class ActionModule(ActionBase):
     def _step_judge(self, task_vars: dict[str, t.Any], args: dict[str, t.Any]) -> dict[str, t.Any]:
         seen = self._seen(task_vars)
         if not args["put_back"]:
-            return {
-                **judge.judge(
-                    seen.plan,
-                    seen.decision,
-                    seen.inspected,
-                    seen.outcomes,
-                    seen.verdict if args["round"] else None,
-                    args["round"],
-                )._asdict()
-            }
+            previous = seen.verdict if args["round"] else None
+            verdict = judge.judge(
+                seen.plan, seen.decision, seen.inspected, seen.outcomes, previous, args["round"], seen.check_mode
+            )
+            return {**verdict._asdict()}
         if seen.verdict is None:
             raise AnsibleActionFail("put_back is true, but there is no verdict of this run: run step judge first.")
         return {

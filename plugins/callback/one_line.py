@@ -108,7 +108,7 @@ class CallbackModule(CallbackBase):
         """Learn how wide the names are."""
         manager = play.get_variable_manager()
         inventory = getattr(manager, "_inventory", None)
-        names = [host.name for host in inventory.get_hosts()] if inventory is not None else []
+        names = [host.name for host in inventory.get_hosts(play.hosts or "all")] if inventory is not None else []
         self._width = max(map(len, names), default=0)
 
     def _show(self, result: t.Any, word: str) -> None:
