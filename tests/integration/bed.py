@@ -231,6 +231,7 @@ class Bed:
         self.frozen: set[str] = set()
         self.control_path_dir = state / "cp"
         self.nodes = tuple(Node(self, number) for number in range(1, count + 1))
+        self.watcher: subprocess.Popen[bytes] | None = None
         self.pool = concurrent.futures.ThreadPoolExecutor(8)
 
     def __getitem__(self, name: str) -> Node:
@@ -268,9 +269,23 @@ class Bed:
                 path.chmod(path.stat().st_mode | 0o055)
         self.testbed("--net", self.net, "up", str(len(self.nodes)), check=True, TESTBED_SHARE=str(self.share))
         self.control_path_dir.mkdir(mode=0o700, exist_ok=True)
+        # Its input ends with this process, however that ends: no bed outlives a test run that was killed.
+        self.watcher = subprocess.Popen(
+            ["sh", "-c", "read -r _; exec \"$0\" down", str(TESTBED)],
+            env={**os.environ, "TESTBED_STATE": str(self.state)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def down(self) -> None:
-        self.testbed("down", check=True)
+        """Stop every host; nothing is left behind."""
+        if self.watcher is not None and self.watcher.stdin is not None:
+            self.watcher.stdin.close()
+            assert self.watcher.wait(timeout=LIMIT) == 0, f"the test bed in {self.state} does not end"
+            self.watcher = None
+        else:
+            self.testbed("down", check=True)
 
     def each(self, function: t.Callable[[Node], t.Any], nodes: t.Iterable[Node] | None = None) -> dict[str, t.Any]:
         """The result of a function for each node, all at once."""
