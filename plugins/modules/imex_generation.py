@@ -120,6 +120,10 @@ generations:
       returned: success
       type: str
       sample: enabled
+    differs:
+      description: Whether restoring it would change any file now.
+      returned: success
+      type: bool
 restored:
   description: The generation that is in place now, or would be. In the form of an element of RV(generations).
   returned: O(state=restored)
@@ -182,6 +186,10 @@ def restore(module: AnsibleModule) -> dict[str, t.Any]:
     return result
 
 
+def described(kept: t.Sequence[generations.Generation]) -> list[dict[str, t.Any]]:
+    return [{**item.as_result(), "differs": bool(generations.changes(item))} for item in kept]
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -202,7 +210,7 @@ def main() -> None:
         kept = generations.listing(module.params["state_dir"])
     except FabricError as exc:
         module.fail_json(msg=str(exc))
-    module_files.leave(module, dict(result, generations=[generation.as_result() for generation in kept]))
+    module_files.leave(module, dict(result, generations=described(kept)))
 
 
 if __name__ == "__main__":

@@ -33,29 +33,31 @@ PREVIOUS = "previous"
 
 
 class Generation(t.NamedTuple):
-    """What a host has kept: id, label (the run that kept it), when, its map, and whether the unit was enabled then."""
+    """What a host has kept: id, label (the run that kept it), when (ISO 8601, UTC), its map, whether the unit was enabled
+    then, and whether any of its files differs from the present ones."""
 
     id: str
     label: str
-    saved_at: float
+    saved_at: str
     nodes: tuple[str, ...]
     enabled: bool
+    differs: bool
 
 
 def generations(result: t.Any) -> tuple[Generation, ...]:
-    """Read the answer of imex_generation (state=listed), newest first."""
+    """Read the answer of imex_generation (state=listed), which has the newest first."""
     found = result.get("generations") if isinstance(result, t.Mapping) else None
-    kept = [
+    return tuple(
         Generation(
             id=str(item["id"]),
             label=str(item.get("label") or ""),
-            saved_at=float(item.get("saved_at") or 0),
+            saved_at=str(item.get("saved_at") or ""),
             nodes=tuple(node_map.canonical(str(node)) for node in item.get("nodes") or ()),
             enabled=str(item.get("unit_file_state") or "").startswith("enabled"),
+            differs=bool(item.get("differs", True)),
         )
         for item in found or ()
-    ]
-    return tuple(sorted(kept, key=lambda item: item.saved_at, reverse=True))
+    )
 
 
 def rollback(
@@ -76,14 +78,18 @@ def rollback(
         if not any(host in hosts for host in domain.members):
             continue
         view = look(domain, plan, facts)
-        chosen = _choose(view, kept, label)
-        reasons = list(_refusals(view, facts, kept, chosen, answers, label))
-        nodes = chosen[view.here[0]].nodes if chosen and view.here else ()
+        # A host that left the domain since may come back with it.
+        here = (*view.here, *(host for host in domain.absent if host in hosts and host in facts and facts[host].known))
+        chosen = _choose(view, here, kept, label)
+        maps = {item.nodes for item in chosen.values() if item.nodes}
+        nodes = next(iter(maps)) if len(maps) == 1 else ()
+        reasons = list(_refusals(view, plan, facts, kept, chosen, answers, label))
         found = before(view, plan, facts)
         decision = REFUSED if reasons else COORDINATED
-        if not reasons and all(_has(facts[host], chosen[host].nodes) for host in view.here):
+        if not reasons and all(_has(facts[host], item) for host, item in chosen.items()):
             decision = UNTOUCHED
-        expected = tuple(node for node in nodes if plan.host_at().get(node) in view.here)
+        members = [host for host, item in chosen.items() if item.nodes]
+        expected = tuple(node for node in nodes if plan.host_at().get(node) in members)
         domains[name] = DomainDecision(
             name=name,
             decision=decision,
@@ -102,7 +108,7 @@ def rollback(
             required_nodes=tuple(node for node in domain.required_nodes if node in expected),
             rollback=domain.shared.rollback,
         )
-        for host in view.here:
+        for host in chosen if decision == COORDINATED else view.here:
             if decision == COORDINATED:
                 hosts[host] = _work(hosts[host], facts[host], chosen[host], len(expected))
             elif decision == REFUSED:
@@ -111,21 +117,29 @@ def rollback(
     return Decision(domains, hosts, plan.run_id, work, False, 1 if work else 0)
 
 
-def _choose(view: View, kept: t.Mapping[str, tuple[Generation, ...]], label: str) -> dict[str, Generation]:
-    """The generation of each member; empty where they have none in common."""
-    lists = [kept.get(host, ()) for host in view.here]
+def _choose(
+    view: View, here: t.Sequence[str], kept: t.Mapping[str, tuple[Generation, ...]], label: str
+) -> dict[str, Generation]:
+    """The generation of each member, and of those who left that have it too; empty where the members share none."""
+    lists = {host: kept.get(host, ()) for host in view.here}
     if not lists:
         return {}
-    labels = [item.label for item in lists[0]] if label == PREVIOUS else [label]
+    labels = [item.label for item in next(iter(lists.values()))] if label == PREVIOUS else [label]
     for word in labels:
-        found = [next((item for item in items if word in (item.label, item.id)), None) for items in lists]
-        if all(item is not None for item in found):
-            return {host: item for host, item in zip(view.here, found) if item is not None}
+        found = {
+            host: next((item for item in kept.get(host, ()) if word in (item.label, item.id)), None) for host in here
+        }
+        chosen = {host: item for host, item in found.items() if item is not None}
+        if all(host in chosen for host in view.here) and (
+            label != PREVIOUS or any(item.differs for item in chosen.values())
+        ):
+            return chosen
     return {}
 
 
 def _refusals(
     view: View,
+    plan: Plan,
     facts: t.Mapping[str, Facts],
     kept: t.Mapping[str, tuple[Generation, ...]],
     chosen: t.Mapping[str, Generation],
@@ -150,19 +164,28 @@ def _refusals(
         text += f" ({enumerate_some(lacking)} kept none)" if lacking else ": name one that imex_generation lists on all"
         yield Reason("no_generation", text, tuple(lacking))
         return
-    if len({item.nodes for item in chosen.values()}) > 1:
+    maps = list(dict.fromkeys(item.nodes for item in chosen.values() if item.nodes))
+    if len(maps) > 1:
         text = f"domain {name}: its members kept different maps in that generation, so it would not come up"
         yield Reason("generations_differ", text, tuple(chosen))
+    strangers = [
+        host
+        for host in (plan.host_at().get(node) for nodes in maps for node in nodes)
+        if host and plan.hosts[host].domain not in (None, name)
+    ]
+    if strangers:
+        text = f"domain {name}: {enumerate_some(strangers)} of that generation belong to another domain now"
+        yield Reason("overlap", text, tuple(strangers))
     if not view.domain.shared.allow_active_jobs:
-        running = [host for host in view.here if facts[host].running and not _has(facts[host], chosen[host].nodes)]
+        running = [host for host in chosen if facts[host].running and not _has(facts[host], chosen[host])]
         yield from guard.occupied_all(running, facts, answers)
 
 
-def _has(found: Facts, nodes: tuple[str, ...]) -> bool:
+def _has(found: Facts, chosen: Generation) -> bool:
     """True when a host is already where the generation would bring it."""
-    return found.configured == nodes and (
-        found.agrees(nodes) if nodes and found.running else found.running == bool(nodes)
-    )
+    if chosen.differs or found.running != bool(chosen.nodes):
+        return False
+    return not found.running or found.agrees(chosen.nodes)
 
 
 def _required(domain: DomainPlan, total: int) -> int:
