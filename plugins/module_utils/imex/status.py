@@ -240,19 +240,23 @@ def _failure(request: Request, look: Look, waited: float) -> str:
     facts, judged = look.facts, look.verdict
     if request.require == "none":
         return ""
+    # An answer in the place of a unit that does not run is another daemon's.
+    runs = facts.unit is None or facts.unit.running
+    found = facts.quorum
     if request.require == "ready":
-        if facts.state == READY and (facts.unit is None or facts.unit.running):
+        if facts.state == READY and runs:
             return ""
         wanted = f"expected the local daemon to be READY, it says {facts.state or 'nothing'}"
+    elif found is None or (found.met and runs):
+        return ""
     else:
-        found = facts.quorum
-        if found is None or found.met:
-            return ""
         wanted = (
             f"expected a quorum of {found.required} of {found.expected} members (quorum={found.spec}), "
             f"{found.connected} are READY and connected as this host sees it"
         )
-        if found.connected >= found.required and found.expected:
+        if found.connected >= found.required and found.expected and not found.met:
             wanted += f", but of required_nodes some are not: {', '.join(request.required_nodes)}"
+    if not runs and facts.unit is not None:
+        wanted += f", and {facts.unit.unit} is {facts.unit.active_state}"
     why = "; ".join(f"{reason.code}: {reason.message}" for reason in judged.reasons) or "no reason was found"
     return f"Not reached after {waited:.1f} s: {wanted}. {judged.word}: {why}."

@@ -141,7 +141,7 @@ def parse_show(text: str, name: str, now: float, monotonic: float) -> Unit:
         # Monotonic times have microseconds; the ones in words are whole seconds.
         since_boot = _number(values.get(prefix + "Monotonic"))
         if since_boot:
-            return now - monotonic + since_boot / 1e6
+            return round(now - monotonic + since_boot / 1e6, 3)
         return parse_timestamp(values.get(prefix, ""))
 
     asked = values.get("ConditionResult")

@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.hpc.fabric.plugins.module_utils import process
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import FabricError
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import package
 
@@ -17,8 +18,8 @@ from ansible_collections.hpc.fabric.plugins.module_utils.imex import package
 @pytest.fixture
 def programs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., None]:
     """Let there be only these programs, each a shell script."""
-    real = package.process.find
-    monkeypatch.setattr(package.process, "find", lambda name: real(str(tmp_path / name)))
+    real = process.find
+    monkeypatch.setattr(process, "find", lambda name: real(str(tmp_path / name)))
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
     def make(**scripts: str) -> None:
@@ -64,7 +65,7 @@ def test_a_database_that_is_locked(programs: t.Callable[..., None]) -> None:
 
 
 def test_the_dpkg_of_this_host() -> None:
-    if package.process.find("dpkg-query") is None:
+    if process.find("dpkg-query") is None:
         pytest.skip("this host has no dpkg")
     assert package.installed_version("dpkg")
     assert package.installed_version("no-such-package-at-all") is None
