@@ -475,6 +475,10 @@ daemon:
       returned: always
       type: str
       sample: host
+    masked_by_us:
+      description: Whether M(hpc.fabric.imex_daemon) has masked the unit, so that it can unmask it too.
+      returned: always
+      type: bool
 domain:
   description: The domain as the control tool reports it, null when it has no usable answer.
   returned: when V(domain) is gathered
@@ -657,6 +661,21 @@ versions:
       description: Of the loaded driver.
       returned: always
       type: str
+ports:
+  description: The daemon's ports as C(config.cfg) has them, or as documented. Null for what is no number.
+  returned: always
+  type: dict
+  contains:
+    server:
+      description: C(SERVER_PORT).
+      returned: always
+      type: int
+      sample: 50000
+    command:
+      description: C(IMEX_CMD_PORT).
+      returned: always
+      type: int
+      sample: 50005
 channels:
   description: The channel devices.
   returned: when V(channels) is gathered
@@ -724,6 +743,11 @@ activity:
       description: How many jobs the prolog has noted.
       returned: always
       type: int
+    notes:
+      description: Why something is not known.
+      returned: always
+      type: list
+      elements: str
 log:
   description: The last error lines since the daemon's start. Without a log file they come from the journal, a warning says so.
   returned: when V(log) is gathered

@@ -119,7 +119,8 @@ def read_unit(service: str, systemctl: str = "systemctl", timeout: float = 30) -
 def run_systemctl(systemctl: str, arguments: t.Sequence[str], timeout: float) -> process.Ended:
     """Run systemctl with arguments. Raises UnitError when it is missing, fails or does not end in time."""
     path = process.find(systemctl)
-    said = " ".join([systemctl, *(word for word in arguments if not word.startswith("Id,"))])
+    # Without the long list of properties.
+    said = " ".join(dict.fromkeys([systemctl, arguments[0], arguments[-1]]))
     if path is None:
         raise UnitError(f"{systemctl} was not found: this host is not run by systemd, or systemctl_command is wrong")
     try:

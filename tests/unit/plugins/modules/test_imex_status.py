@@ -14,6 +14,7 @@ import stat
 import typing as t
 
 import pytest
+import yaml
 from ansible.module_utils.common import warnings as shown
 
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import daemon
@@ -389,6 +390,29 @@ def test_the_host_names_its_addresses(host: Host) -> None:
     result = host.call(local_addresses=None)
     assert result.data["local_addresses"] == [C]
     assert [node["is_local"] for node in result.data["domain"]["nodes"]] == [False, False, True, False]
+
+
+def undocumented(value: t.Any, documented: t.Mapping[str, t.Any], path: str = "") -> list[str]:
+    """Paths of keys that RETURN does not name; what it says nothing of the inside of is not looked into."""
+    found = []
+    for item in value if isinstance(value, list) else [value]:
+        for key, inner in item.items() if isinstance(item, dict) else ():
+            if key not in documented:
+                found.append(f"{path}{key}")
+            elif "contains" in documented[key]:
+                found += undocumented(inner, documented[key]["contains"], f"{path}{key}.")
+    return sorted(set(found))
+
+
+def test_every_returned_value_is_documented(host: Host) -> None:
+    host.log.write_text("IMEX Log initializing at: x\n[ERROR] trouble\n")
+    (host.root / "dev" / "nvidia-caps-imex-channels").mkdir(parents=True)
+    (host.root / "dev" / "nvidia-caps-imex-channels" / "channel0").write_text("")
+    probe = {"addresses": ["127.0.0.1"], "ports": [1], "timeout": 1}
+    result = host.call(gather=["all"], detail="full", planned=plan(mode="0600"), probe=probe)
+    data = {key: value for key, value in result.data.items() if key not in ("changed", "invocation", "warnings")}
+    assert undocumented(data, yaml.safe_load(imex_status.RETURN)) == []
+    assert set(yaml.safe_load(imex_status.RETURN)) == set(data)
 
 
 # --- arguments
