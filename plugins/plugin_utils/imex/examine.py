@@ -25,7 +25,7 @@ from .records import (
     Reason,
     enumerate_some,
 )
-from .view import MAP_MISMATCH, VERSION_MISMATCH, View, before, look, mismatched
+from .view import MAP_MISMATCH, VERSION_MISMATCH, View, before, look, mismatched, most_held
 from .work import member_work
 
 FactsOf = t.Mapping[str, Facts]
@@ -199,11 +199,10 @@ def _removal_refusal(view: View, facts: FactsOf) -> t.Iterator[Reason]:
     """More members dropped than allowed; what the domain has dropped before is not counted again."""
     if view.living:
         return
-    known = [facts[host] for host in view.here] or [
-        facts[host] for host in view.domain.absent if host in facts and facts[host].known
-    ]
-    held = dict.fromkeys(node for found in known for node in (found.holds or found.configured))
-    dropped = [node for node in held if node not in view.nodes and node_map.is_member(node)]
+    people = view.here or tuple(host for host in view.domain.absent if host in facts and facts[host].known)
+    # Who comes from another domain brings that one's map along, so the map of most members counts.
+    had = most_held([facts[host].holds or facts[host].configured for host in people], view.nodes)
+    dropped = [node for node in had if node not in view.nodes and node_map.is_member(node)]
     limit = view.domain.shared.max_removed
     if len(dropped) > limit:
         text = (

@@ -38,8 +38,9 @@ class HostChange(t.NamedTuple):
 class Facts(t.NamedTuple):
     """One host as inspected. state: ok, failed (it answered, but with an error), unreachable or missing (never asked).
 
-    unit: None where systemd could not be asked; ours: it was this collection that masked the unit; address: the host's own in the map; links: the daemon's own row, as (address, status); pending: config keys
-    in which the running daemon differs from the plan, as (key, class); ports: of config.cfg, server and command.
+    unit: None where systemd could not be asked; ours: it was this collection that masked the unit; address: the host's
+    own in the map; links: the daemon's own row, as (address, status); pending: config keys in which the running daemon
+    differs from the plan, as (key, class); ports: of config.cfg, server and command.
     """
 
     host: str

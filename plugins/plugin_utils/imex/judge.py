@@ -115,7 +115,11 @@ def judge(
         )
     domains: dict[str, DomainVerdict] = {}
     for name, domain in decision.domains.items():
-        if name not in settled and domain.decision in (*PROVED, ADOPT):
+        if name in settled or domain.decision not in (*PROVED, ADOPT):
+            continue
+        if check_mode:
+            domains[name] = DomainVerdict(name, True, domain.required, message="check mode: nothing was applied")
+        else:
             domains[name] = _prove(domain, plan, decision, inspected, outcomes, hosts)
     domains = {**settled, **_put_back(domains, decision)}
     for host, work in decision.hosts.items():

@@ -125,6 +125,8 @@ class Seen(t.NamedTuple):
 
 def report(seen: Seen) -> Report:
     """Report on every domain and host of the play."""
+    if seen.check_mode:
+        seen = seen._replace(outcomes={}, back={}, verdict=None, back_verdict=None)  # nothing was applied
     domains = {name: _domain(domain, seen) for name, domain in sorted(seen.decision.domains.items())}
     hosts = {host: _host(host, domains, seen) for host in seen.decision.hosts}
     lines = [line for domain in domains.values() for line in _block(domain)]

@@ -123,12 +123,17 @@ def with_cut(rows: t.Mapping[str, Row], cut: t.Sequence[str]) -> dict[str, Row]:
     return result
 
 
+def most_held(maps: t.Iterable[tuple[str, ...]], wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The map that most have; of equals the one with most of the wanted nodes, then the longest. Empty for none."""
+    counted = collections.Counter(nodes for nodes in maps if nodes)
+    return max(counted, key=lambda m: (counted[m], len(set(m) & set(wanted)), len(m), m)) if counted else ()
+
+
 def before(view: View, plan: Plan, facts: t.Mapping[str, Facts]) -> Before:
     """The domain as it is now: the map that most running members hold, and whether it is at quorum."""
-    held = collections.Counter(facts[host].holds for host in view.running if facts[host].holds)
-    if not held:
+    nodes = most_held([facts[host].holds for host in view.running], view.nodes)
+    if not nodes:
         return Before()
-    nodes = max(held, key=lambda nodes: (held[nodes], len(nodes), nodes))
     names = plan.host_at()
     expected = tuple(node for node in nodes if names.get(node) not in view.domain.maintenance)
     needed = tuple(node for node in view.domain.required_nodes if node in expected)

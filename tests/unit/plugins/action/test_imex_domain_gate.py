@@ -177,12 +177,12 @@ def test_role_defaults_are_no_override(play: t.Any) -> None:
 
 
 def test_a_template_with_hostvars_is_refused_by_name(play: t.Any) -> None:
-    hosts: dict[str, t.Any] = {"a1": {"imex_quorum": "{{ hostvars['a2'].words }}"}, "a2": {"words": "all"}, "b1": {}}
+    hosts: dict[str, t.Any] = {"a1": {"words": "all"}, "a2": {"imex_quorum": "{{ hostvars['a1'].words }}"}, "b1": {}}
     ended, seen = play(hosts)
     assert ended.rc == 0, ended.text
     domain = seen["b1"]["plan"]["domains"]["a"]
     assert domain["refused"][0]["code"] == "unreadable_variable"
-    assert domain["refused"][0]["message"].startswith("a1: imex_quorum")
+    assert domain["refused"][0]["message"].startswith("a2: imex_quorum")
     assert seen["b1"]["plan"]["domains"]["b"]["refused"] == []
 
 

@@ -137,3 +137,13 @@ def test_a_change_that_nobody_judged_is_a_failure() -> None:
     seen = report.Seen(made, decision, found)
     assert report.report(seen).domains["a"].outcome == "failed"
     assert not report.report(seen).ok
+
+
+def test_in_check_mode_every_round_goes_on() -> None:
+    case: build.Case = {"status": {"pending": [["LOG_LEVEL", "local"]]}, "answers": {}, "hosts": {"a1": {}, "a2": {}}}
+    made, found, decision = build.make_decision(case)
+    verdict = judge.judge(made, decision, found, {}, None, 0, check_mode=True)
+    assert verdict.domains["a"].go_on
+    assert not verdict.put_back
+    seen = report.Seen(made, decision, found, verdict=verdict, check_mode=True)
+    assert report.report(seen).domains["a"].outcome == "would_change"
