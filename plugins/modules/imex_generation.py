@@ -176,7 +176,8 @@ def restore(module: AnsibleModule) -> dict[str, t.Any]:
     }
     if module._diff:
         result["diff"] = [change.diff() for change in planned]
-    if planned and not module.check_mode:
+    if not module.check_mode:
+        # Kept also where nothing differs: who takes a rollback back finds its label on every host.
         if params["label"] is not None:
             state, keep = unit_file_state(params), params["keep_generations"]
             generations.save(params["state_dir"], params["label"], wanted.paths, state, keep, {wanted.id})

@@ -59,9 +59,11 @@ def test_list(host: Host) -> None:
     assert not result.changed
     assert labels(result) == ["r2", "r1"]
     assert result.data["generations"][0]["nodes"] == ["10.0.0.2"]
+    assert [item["differs"] for item in result.data["generations"]] == [True, True]
     assert set(result.data["generations"][0]) == {
         "absent",
         "config_digest",
+        "differs",
         "digest",
         "id",
         "label",
