@@ -116,11 +116,20 @@ class Seen(t.NamedTuple):
         verdict = self.verdict.hosts.get(host) if self.verdict else None
         if verdict and verdict.put_back and not verdict.start and self.back_verdict:
             return self.inspected.get(host, Facts(host))  # stopped again, and not asked any more
+        work = self.decision.hosts[host]
+        if verdict and work.stop and not (work.start or verdict.failed or verdict.put_back):
+            return _stopped(self.inspected.get(host, Facts(host)))
         for outcomes in (self.back, self.outcomes):
             found = outcomes.get(host, Outcome()).proof
             if self.decision.hosts[host].work and (found.known or found.state == UNREACHABLE):
                 return found
         return self.inspected.get(host, Facts(host))
+
+
+def _stopped(found: Facts) -> Facts:
+    """A host whose daemon was stopped since it was inspected, and that nobody had a reason to ask again."""
+    unit = found.unit._replace(active_state="inactive", sub_state="dead") if found.unit else None
+    return found._replace(unit=unit, daemon_state="", loaded=None, configured=(), row=None, links=())
 
 
 def report(seen: Seen) -> Report:
