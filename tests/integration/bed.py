@@ -271,7 +271,7 @@ class Bed:
         self.control_path_dir.mkdir(mode=0o700, exist_ok=True)
         # Its input ends with this process, however that ends: no bed outlives a test run that was killed.
         self.watcher = subprocess.Popen(
-            ["sh", "-c", "read -r _; exec \"$0\" down", str(TESTBED)],
+            ["sh", "-c", 'read -r _; exec "$0" down', str(TESTBED)],
             env={**os.environ, "TESTBED_STATE": str(self.state)},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -106,3 +106,23 @@ def test_a_member_that_was_never_enabled_is_enabled_without_a_restart(site):
     assert set(run.changed) == {"node1"}
     assert bed["node1"].clock().unit_file_state == "enabled"
     assert bed.starts() == starts
+
+
+def test_command_service_that_is_off_is_switched_on(site):
+    """Nobody can be asked before, and that is what the plan changes: the change itself is the remedy."""
+    bed = site.bed
+    right = "".join(f"{node.address}\n" for node in bed.nodes)
+
+    def silent(node):
+        node.write(beds.NODES, right)
+        node.run("sed", "-i", "s/^IMEX_CMD_ENABLED=.*/IMEX_CMD_ENABLED=0/", beds.CONFIG)
+        node.run("systemctl", "enable", "--now", beds.UNIT)
+
+    bed.each(silent)
+    site.inventory({"rack1": bed.nodes})
+    run = site.rollout()
+    assert run.rc == 0
+    assert run.decided() == "coordinated"
+    assert beds.all_together(bed.clocks().values())
+    assert all(bed.is_up(node, bed.nodes) for node in bed.nodes)
+    assert site.rollout().changed == {}
