@@ -216,12 +216,18 @@ def _warnings(view: View, plan: Plan, facts: FactsOf, decision: str, found: Befo
     name = view.domain.name
     if view.lost:
         yield f"domain {name}: {enumerate_some(view.lost)} cannot be reached and is left as it is"
-    if decision == UNTOUCHED and view.holders and not found.met:
-        yield f"domain {name}: every member holds the plan, but the domain is not at quorum ({view.domain.quorum})"
-    apart = mismatched(view, plan, facts, VERSION_MISMATCH)
-    if apart and len({facts[host].daemon_version for host in apart}) > 1:
-        versions = ", ".join(f"{host} {facts[host].daemon_version or 'unknown'}" for host in apart)
-        yield f"domain {name}: versions differ ({versions}): install one version on all members (imex_package)"
+    if decision == UNTOUCHED and found.proved < found.expected:
+        yield (
+            f"domain {name}: degraded, {found.proved} of {found.expected} members are READY and pairwise connected "
+            f"(imex_quorum {view.domain.quorum})"
+        )
+    versions: dict[str, list[str]] = {}
+    for host in view.here:
+        versions.setdefault(facts[host].daemon_version, []).append(host)
+    versions.pop("", None)
+    if len(versions) > 1:
+        said = ", ".join(f"{version} on {enumerate_some(hosts, 4)}" for version, hosts in versions.items())
+        yield f"domain {name}: versions differ ({said}): they do not connect; install one version on all (imex_package)"
     quiet = tuple(host for host in view.holders if facts[host].source == "none")
     if quiet:
         yield f"domain {name}: nothing says which map {enumerate_some(quiet)} hold; taken for the file's, unknown never restarts"

@@ -121,12 +121,15 @@ class Plan(t.NamedTuple):
 
 
 class Before(t.NamedTuple):
-    """A domain as inspect found it: the map most running members held, and whether that was at quorum."""
+    """A domain as inspect found it: the map most running members held, how many of it were READY and pairwise connected,
+    and whether that was a quorum."""
 
     nodes: tuple[str, ...] = ()
     required: int = 0
     required_nodes: tuple[str, ...] = ()
     met: bool = False
+    expected: int = 0
+    proved: int = 0
 
 
 class Wait(t.NamedTuple):

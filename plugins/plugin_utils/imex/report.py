@@ -155,10 +155,11 @@ def report(seen: Seen) -> Report:
 def _domain(domain: DomainDecision, seen: Seen) -> DomainReport:
     outcome, message = _outcome(domain, seen)
     people = seen.plan.domains[domain.name]
-    nodes = domain.before.nodes if outcome == PUT_BACK else domain.nodes
+    back = seen.back_verdict is not None and domain.name in seen.back_verdict.domains
+    nodes = domain.before.nodes if back else domain.nodes
     proved = _proved(domain, seen, outcome)
     expected, required = len(domain.expected), domain.required
-    if outcome == PUT_BACK:
+    if back:
         kept = (node for node in nodes if seen.plan.host_at().get(node) not in people.maintenance)
         expected, required = len(tuple(kept)), domain.before.required
         proved = proved if expected else None  # nothing was there before
@@ -185,7 +186,10 @@ def _outcome(domain: DomainDecision, seen: Seen) -> tuple[str, str]:
     if domain.decision == UNTOUCHED:
         if not domain.expected or domain.before.met:
             return UNCHANGED, ""
-        return FAILED, "a restart would change nothing: look at the members below and at the network between them"
+        return (
+            FAILED,
+            "not at quorum, but every member holds the plan, so nothing is restarted: look at its members and their network",
+        )
     if seen.check_mode:
         return WOULD_CHANGE, ""
     verdict = seen.verdict.domains.get(domain.name) if seen.verdict else None
@@ -230,8 +234,9 @@ def _member(host: str, seen: Seen, nodes: tuple[str, ...]) -> MemberLine:
     before = seen.inspected.get(host, Facts(host))
     state = _state(host, seen, found)
     connected = ""
-    if found.row is not None and nodes and found.known:
-        connected = f"{len(found.row.connected & set(nodes))}/{len(nodes)}"
+    held = found.holds or nodes
+    if found.row is not None and held and found.known:
+        connected = f"{len(found.row.connected & set(held))}/{len(held)}"
     return MemberLine(
         host=host,
         address=planned.address or "",

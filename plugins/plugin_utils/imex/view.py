@@ -144,7 +144,7 @@ def before(view: View, plan: Plan, facts: t.Mapping[str, Facts]) -> Before:
     # A row is evidence for the map that its daemon holds.
     agreeing = {host: fact for host, fact in facts.items() if fact.holds == nodes}
     proof = quorum.prove(rows(plan, agreeing, view.cut), expected, required or "all", needed)
-    return Before(nodes, required, needed, proof.met)
+    return Before(nodes, required, needed, proof.met, len(expected), len(proof.members))
 
 
 def mismatched(view: View, plan: Plan, facts: t.Mapping[str, Facts], word: str) -> tuple[str, ...]:

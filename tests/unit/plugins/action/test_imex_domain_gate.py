@@ -123,7 +123,7 @@ def test_a_member_that_failed_earlier_in_the_play_is_lost_not_cut(play: t.Any) -
 
 
 def test_check_mode_plans_and_decides(play: t.Any) -> None:
-    bare = {"run": None, "file": [], "unit": {"load_state": "not-found", "unit_file_state": ""}}
+    bare: dict[str, t.Any] = {"run": None, "file": [], "unit": {"load_state": "not-found", "unit_file_state": ""}}
     hosts = {host: {"answer": build.status_result(host, bare, [])} for host in ("a1", "a2")}
     ended, seen = play(hosts, "--check")
     assert ended.rc == 0, ended.text

@@ -228,10 +228,10 @@ def test_what_every_verdict_keeps(case: build.Case, broken: list[str]) -> None:
     told = report.report(seen)
     assert all(len(line) <= report.WIDTH for line in told.table.splitlines())
     assert all(not host.failed or host.message for host in told.hosts.values())
-    for name, domain in told.domains.items():
-        assert domain.ok == (domain.outcome in ("unchanged", "changed", "would_change"))
+    for name, told_domain in told.domains.items():
+        assert told_domain.ok == (told_domain.outcome in ("unchanged", "changed", "would_change"))
         failing = {host for host in made.domains[name].members if host in told.hosts and told.hosts[host].failed}
-        assert domain.ok == (not failing) or not any(host in told.hosts for host in made.domains[name].members)
+        assert told_domain.ok == (not failing) or not any(host in told.hosts for host in made.domains[name].members)
 
 
 @hypothesis.given(
