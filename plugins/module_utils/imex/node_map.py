@@ -20,6 +20,8 @@ Address = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 # What the C library takes for an address though nobody means it: 10.1 is 10.0.0.1, so is 0x0a000001.
 NUMBERS = r"(0x[0-9a-f]*|\d+)(\.(0x[0-9a-f]*|\d+))*\.?"
+# What images and scripts put where no address is known yet. For a program that connects it is the host itself.
+PLACEHOLDERS = ("0.0.0.0", "::")
 
 
 class Policy(t.NamedTuple):
@@ -107,7 +109,9 @@ def is_address(entry: str) -> bool:
 
 
 def is_member(entry: str) -> bool:
-    """True for what can stand for a node at all: an address or a host name."""
+    """True for what can stand for a node at all: an address or a host name, and no placeholder."""
+    if canonical(entry) in PLACEHOLDERS:
+        return False
     return is_address(entry) or (not re.fullmatch(NUMBERS, canonical(entry)) and is_name(entry))
 
 
@@ -146,7 +150,9 @@ def parse(text: str, path: str) -> ParsedMap:
         if not entry:
             continue
         node = canonical(entry)
-        if not is_member(node):
+        if node in PLACEHOLDERS:
+            problems.append(f"{path} line {number}: {printable(entry)} is a placeholder, no node has this address")
+        elif not is_member(node):
             problems.append(f"{path} line {number}: {printable(entry)} is neither an address nor a host name")
             node = entry
         elif node in first:

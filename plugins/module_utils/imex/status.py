@@ -95,7 +95,10 @@ def look_once(request: Request, limit: float) -> Look:
     local = host.read_local(request)
     found = list(local.found)
     driver = host.has_driver(request.proc_root, request.sysfs_root)
-    expected = local.nodes if request.expected_nodes is None else tuple(map(node_map.canonical, request.expected_nodes))
+    # A list of placeholders names nobody, so by itself it expects no daemon.
+    expected = tuple(node for node in local.nodes if node not in node_map.PLACEHOLDERS)
+    if request.expected_nodes is not None:
+        expected = tuple(map(node_map.canonical, request.expected_nodes))
     if request.planned is not None and request.expected_nodes is None:
         from . import planned
 

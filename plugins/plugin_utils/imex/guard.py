@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map, node_rules
+
 from .facts import UNREACHABLE, Activity, Facts
 from .records import LEAVING, MEMBER, Plan, Reason, enumerate_some
 from .view import View
@@ -33,7 +35,7 @@ def suspects(view: View, plan: Plan, facts: t.Mapping[str, Facts], restarts_all:
     unplanned = []
     for address in held:
         host = names.get(address)
-        if address in view.domain.shared.forget_addresses:
+        if address in view.domain.shared.forget_addresses or not means_a_host(address, view.nodes):
             continue
         settled = host in facts and facts[host].known and plan.hosts[host].kind in (MEMBER, *LEAVING) if host else False
         if not settled:
@@ -42,6 +44,14 @@ def suspects(view: View, plan: Plan, facts: t.Mapping[str, Facts], restarts_all:
     if restarts_all and not view.domain.shared.allow_stale_members:
         stale = tuple(str(plan.hosts[host].address) for host in view.lost)
     return Suspects(tuple(unplanned), stale)
+
+
+def means_a_host(address: str, nodes: t.Sequence[str]) -> bool:
+    """False for what no other host can have: a placeholder, a half-written line, and loopback, which whoever tries it
+    takes for itself (but for domains that are all on loopback)."""
+    if not node_map.is_member(address):
+        return False
+    return not node_rules.is_loopback(address) or any(map(node_rules.is_loopback, nodes))
 
 
 def ports(view: View, facts: t.Mapping[str, Facts], planned: t.Mapping[str, t.Any]) -> tuple[int, ...]:
