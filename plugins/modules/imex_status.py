@@ -332,7 +332,7 @@ reasons:
           differ, this is no network fault), V(version_mismatch), V(version_differs), V(own_address_missing), V(domain_not_up).
         - Of the files, V(loaded_differs), V(order_differs), V(configured_differs), V(config_missing), V(config_unreadable),
           V(node_map_unreadable), V(node_map_invalid).
-        - Of the log, V(port_in_use), V(driver_notification_failed), V(import_failed), V(node_id_differs), V(log_error).
+        - Of the log, V(port_in_use), V(driver_notification_failed), V(import_failed), V(node_id_differs), V(host_names), V(log_error).
       returned: always
       type: str
       sample: node_not_ready

@@ -83,15 +83,21 @@ def _log(
     found = trouble.read_log(request, local, facts)
     if found.note:
         warnings.append(found.note)
-    reasons = trouble.log_reasons(found) if result["verdict"] != "not_applicable" else []
     own = {canonical(address) for address in local.addresses}
     held = (facts.loaded and facts.loaded.nodes) or facts.configured
-    if found.node_id is not None and found.node_id < len(held) and own and held[found.node_id] not in own:
+    reasons = trouble.log_reasons(found, held) if result["verdict"] != "not_applicable" else []
+    # An id beyond the map is of another one too.
+    if found.node_id is not None and held and own and not own.intersection(held[found.node_id : found.node_id + 1]):
         place = next((index for index, node in enumerate(held) if node in own), None)
         reasons.append(
             Reason(
                 "node_id_differs",
-                f"the daemon calls itself node {found.node_id}, in the node map this host is node {place}",
+                f"the daemon calls itself node {found.node_id}, "
+                + (
+                    f"in the node map this host is node {place}"
+                    if place is not None
+                    else "this host is not in the node map"
+                ),
             )
         )
     known = {reason["code"] for reason in result["reasons"]}

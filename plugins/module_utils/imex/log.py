@@ -35,6 +35,7 @@ KNOWN = (
 )
 IDENTIFIED = re.compile(r"Identified this node as ID (\d+)")
 VERSION = re.compile(r"IMEX version (\S+) is running")
+HOST_NAME = re.compile(r"Treating node config entry '([^']*)' as a host name")
 
 
 class LogLine(t.NamedTuple):
@@ -47,13 +48,15 @@ class LogLine(t.NamedTuple):
 
 
 class Log(t.NamedTuple):
-    """origin: the path, or journal; note: what limits the answer, "" for nothing."""
+    """origin: the path, or journal; names: entries of its node list that the daemon took for host names, in their order;
+    note: what limits the answer, "" for nothing."""
 
     origin: str
     lines: tuple[LogLine, ...] = ()
     version: str | None = None
     node_id: int | None = None
     note: str = ""
+    names: tuple[str, ...] = ()
 
 
 def read(path: str, started_at: float | None = None) -> Log:
@@ -97,6 +100,7 @@ def parse(text: str, origin: str, started_at: float | None = None, limit: int = 
     elif started_at is None:
         note = f"{origin} holds no start of the daemon: its last part was read, older starts may be in it"
     lines = []
+    names = []
     version = node_id = None
     for row in text.splitlines():
         match = LINE.match(row)
@@ -107,11 +111,12 @@ def parse(text: str, origin: str, started_at: float | None = None, limit: int = 
         said, own = VERSION.search(message), IDENTIFIED.search(message)
         version = said[1] if said else version
         node_id = int(own[1]) if own else node_id
+        names += HOST_NAME.findall(message)
         level = (match["level"] or match["early"]) if match else ""
         code = next((code for part, code in KNOWN if part in message), "")
         if code or level in ERRORS:
             lines.append(LogLine(_iso(moment) if moment else None, level or "UNKNOWN", message, code))
-    return Log(origin, tuple(lines[-limit:]), version, node_id, note)
+    return Log(origin, tuple(lines[-limit:]), version, node_id, note, tuple(names))
 
 
 def _parsed(moment: str) -> time.struct_time | None:

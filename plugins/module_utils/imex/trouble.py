@@ -14,6 +14,7 @@ import typing as t
 
 from ..errors import FileError
 from . import config_file, endpoint, log
+from .node_map import canonical
 from .verdict import Facts, Reason, answered
 
 if t.TYPE_CHECKING:
@@ -45,7 +46,7 @@ def explain(request: Request, local: Local, facts: Facts) -> tuple[Facts, list[R
             )
     failed = unit is not None and (unit.restart_loop or unit.active_state == "failed" or unit.starting)
     if failed and "log" not in request.gather:
-        reasons += log_reasons(read_log(request, local, facts))
+        reasons += log_reasons(read_log(request, local, facts), local.nodes)
     return facts, reasons
 
 
@@ -62,8 +63,8 @@ def read_log(request: Request, local: Local, facts: Facts) -> log.Log:
         return log.Log(path, note=str(exc))
 
 
-def log_reasons(found: log.Log) -> list[Reason]:
-    """What the log says that is known to matter, each once, and else its last error."""
+def log_reasons(found: log.Log, nodes: t.Sequence[str]) -> list[Reason]:
+    """What the log says that is known to matter, each once, and else its last error. nodes: the map it is held against."""
     known = {line.code: line for line in found.lines if line.code}
     reasons = [
         Reason(
@@ -75,7 +76,17 @@ def log_reasons(found: log.Log) -> list[Reason]:
         reasons = [
             Reason("log_error", f"the last error in the daemon's log: {found.lines[-1].message.strip()}", (), True)
         ]
+    if found.names:
+        # An address with a typing error is a host name for the daemon, and so is one of a list that was replaced since.
+        strange = [name for name in found.names if canonical(name) not in nodes]
+        text = f"the daemon took {len(found.names)} entries of its node list for host names: {_some(found.names)}"
+        text += f"; not in the node map now: {_some(strange)}" if strange else ""
+        reasons.append(Reason("host_names", text, found.names, True))
     return reasons
+
+
+def _some(names: t.Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _ports(local: Local) -> tuple[int, ...]:

@@ -37,6 +37,8 @@ def test_parse(case: dict[str, t.Any]) -> None:
     for key in ("version", "node_id"):
         if key in case:
             assert getattr(found, key) == case[key]
+    if "names" in case:
+        assert list(found.names) == case["names"]
     if "note" in case:
         assert case["note"] in found.note
         assert bool(case["note"]) == bool(found.note)
