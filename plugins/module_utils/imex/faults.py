@@ -172,6 +172,9 @@ def _starting(facts: Facts, activating: bool) -> tuple[str, list[Reason]]:
     if activating and unit and unit.start_timeout is not None:
         limit = unit.start_timeout
     text = f"the daemon is starting and says {word}" + ("" if age is None else f", for {age:.0f} s now")
+    if activating and unit and unit.restarts:
+        # Seen between two ends, such a unit is in a restart loop.
+        text += f"; systemd started it anew {unit.restarts} times after it had failed"
     if age is None or age <= limit:
         return "starting", [Reason("starting", text)]
     advice = "its log says what it waits for; after an unclean end it waits for its former importers"

@@ -23,6 +23,8 @@ WORDS = {
     "C": "CONNECTED",
     "N": "NEVER_CONNECTED",
     "R": "RECOVERING",
+    "D": "DISCONNECTED",
+    "A": "AUTHENTICATING",
     "I": "INVALID",
     "M": "NODE_MAP_MISMATCH",
     "V": "VERSION_MISMATCH",
