@@ -22,6 +22,12 @@ from ansible_collections.hpc.fabric.plugins.modules import imex_nodes_config, im
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[3] / "fixtures"
 SHOW = {case["name"]: case["show"] for case in json.loads((FIXTURES / "unit" / "show.json").read_text())["cases"]}
+
+
+def load(name: str) -> t.Any:
+    return json.loads((FIXTURES / "status" / f"{name}.json").read_text(encoding="utf-8"))
+
+
 RUNNING = SHOW["S1 running and enabled"]
 STOPPED = SHOW["S2 inactive and disabled"]
 A, B, C, D = NODES = ["10.0.0.11", "10.0.0.12", "10.0.0.13", "10.0.0.14"]
@@ -309,6 +315,52 @@ def test_a_control_tool_without_an_answer(script: str, verdict: str, code: str, 
     assert result.data["reasons"][0]["code"] == code
     assert result.data["domain"] is None
     assert result.data["quorum"]["met"] is False
+
+
+@pytest.mark.parametrize("case", load("payloads"), ids=lambda case: case["name"])
+def test_what_the_control_tool_prints_is_judged(case: dict[str, t.Any], host: Host) -> None:
+    host.install(nodes=case.get("nodes", [A, B]))
+    host.show(SHOW[case.get("show", "S1 running and enabled")])
+    text = case["answer"]
+    host.answer((FIXTURES / "ctl" / text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
+    host.program("nvidia-imex-ctl", 'case "$*" in *-q) exit 3 ;; *) cat "${0%/*}/answer" ;; esac')
+    result = host.call()
+    assert result.rc == 0
+    assert result.data["verdict"] == case["verdict"]
+    assert [reason["code"] for reason in result.data["reasons"]] == case["codes"]
+    quorum = result.data["quorum"]
+    assert (quorum["met"], quorum["connected"]) == (case["met"], case["connected"])
+    assert quorum["one_sided"] == case.get("one_sided", [])
+    assert result.data["node_map"]["unexpected"] == case.get("unexpected", result.data["node_map"]["unexpected"])
+    if "version" in case:
+        assert result.data["daemon"]["version"] == case["version"]
+    assert (host.call(require="quorum").rc == 0) == case["met"]
+
+
+@pytest.mark.parametrize("case", load("logs")["running"], ids=lambda case: case["name"])
+def test_what_the_log_adds(case: dict[str, t.Any], host: Host) -> None:
+    nodes = case["nodes"]
+    host.install(nodes=nodes)
+    host.answer(answer(dict.fromkeys(nodes, "C" * len(nodes)), hosts=nodes))
+    host.log.write_text(case["log"])
+    result = host.call(gather=["daemon", "domain", "log"], local_addresses=[case["own"]])
+    assert result.data["verdict"] == "healthy"
+    assert [reason["code"] for reason in result.data["reasons"]] == case["codes"]
+    text = " ".join(reason["message"] for reason in result.data["reasons"])
+    assert [said for said in case["says"] if said not in text] == []
+    assert ("not in the node map now" in text) == ("not in the node map now" in " ".join(case["says"]))
+
+
+@pytest.mark.parametrize("case", load("logs")["failing"], ids=lambda case: case["name"])
+def test_why_a_daemon_failed_is_looked_up_in_its_log(case: dict[str, t.Any], host: Host) -> None:
+    host.show(SHOW["S7 given up"])
+    host.answer(answer({A: "", B: "NCCC", C: "NCCC", D: "NCCC"}, "DEGRADED"))
+    host.log.write_text(case["log"])
+    result = host.call()
+    assert result.data["verdict"] == "down"
+    assert [reason["code"] for reason in result.data["reasons"]] == case["codes"]
+    text = " ".join(reason["message"] for reason in result.data["reasons"])
+    assert [said for said in case["says"] if said not in text] == []
 
 
 def test_no_control_tool(host: Host) -> None:

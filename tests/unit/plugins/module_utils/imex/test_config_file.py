@@ -22,6 +22,23 @@ def table(name: str) -> list[t.Any]:
     return [pytest.param(row, id=row["name"]) for row in rows]
 
 
+def text_of(row: dict[str, t.Any]) -> str:
+    """The text of a row; "@name" is a file beside the table."""
+    text = str(row["text"])
+    return (FIXTURES / text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
+
+
+def after_of(row: dict[str, t.Any]) -> str:
+    """What must come out: the whole text, or the one before with these parts replaced and that one appended."""
+    if "after" in row:
+        return str(row["after"])
+    after = text_of(row)
+    for old, new in row["replaced"].items():
+        assert after.count(old) == 1
+        after = after.replace(old, new)
+    return after + str(row.get("appended", ""))
+
+
 @pytest.mark.parametrize("row", table("edit"))
 def test_edit(row: dict[str, t.Any]) -> None:
     if "errors" in row:
@@ -31,11 +48,21 @@ def test_edit(row: dict[str, t.Any]) -> None:
         for part in row["errors"]:
             assert part in str(error.value)
         return
-    edited = config_file.edit(row["text"], row["set"], "/etc/config.cfg")
-    assert edited.text == row["after"]
+    edited = config_file.edit(text_of(row), row["set"], "/etc/config.cfg")
+    assert edited.text == after_of(row)
     assert [list(change) for change in edited.changes] == row["changes"]
     again = config_file.edit(edited.text, row["set"], "/etc/config.cfg")
     assert again == (edited.text, ())
+
+
+def test_edit_of_any_key_of_the_stock_file_changes_its_line_only() -> None:
+    text = (FIXTURES / "stock.cfg").read_text(encoding="utf-8")
+    known = config_file.parse(text, "x").values
+    assert len(known) > 30
+    for key, value in known.items():
+        edited = config_file.edit(text, {key: "other"}, "x")
+        assert edited.text == text.replace(f"\n{key}={value}\n", f"\n{key}=other\n")
+        assert edited.text != text
 
 
 @pytest.mark.parametrize("row", table("check"))
