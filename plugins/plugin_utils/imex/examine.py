@@ -56,6 +56,7 @@ def examine(domain: DomainPlan, plan: Plan, facts: FactsOf, check_mode: bool = F
     decision, reasons, full = _classify(view, plan, facts)
     refusals += _cut_refusal(view, decision)
     refusals += _removal_refusal(view, facts)
+    refusals += _mute_refusal(view, facts, decision)
     if refusals:
         return Finding(view, REFUSED, tuple(refusals), (), found)
     return Finding(view, decision, tuple(reasons), tuple(_warnings(view, plan, facts, decision, found)), found, full)
@@ -141,7 +142,7 @@ def _classify(view: View, plan: Plan, facts: FactsOf) -> tuple[str, list[Reason]
             Reason("not_running", f"{enumerate_some(view.stopped)} stopped, the others hold the plan", view.stopped)
         )
     if view.stale:
-        text = f"{enumerate_some(view.stale)} stale (an older map), all others hold the plan"
+        text = f"{enumerate_some(view.stale)} stale (an older map or configuration), all others hold the plan"
         reasons.append(Reason("stale", text, view.stale))
     local = tuple(host for host in view.holders if facts[host].pending)
     if local:
@@ -169,9 +170,9 @@ def _restart_causes(view: View, plan: Plan, facts: FactsOf) -> list[Reason]:
     if apart and len({facts[host].daemon_version for host in apart}) == 1 and facts[apart[0]].daemon_version:
         text = f"domain {name}: {enumerate_some(apart)} still block each other, though their versions agree now"
         causes.append(Reason("version_mismatch", text, apart))
-    changing = tuple(host for host in view.running if any(kind != "local" for _key, kind in facts[host].pending))
+    changing = tuple(host for host in view.holders if facts[host].pending_shared)
     if changing:
-        keys = sorted({key for host in changing for key, kind in facts[host].pending if kind != "local"})
+        keys = sorted({key for host in changing for key in facts[host].pending_shared})
         text = f"domain {name}: {', '.join(keys)} of config.cfg differ on {enumerate_some(changing)}: all members must share them"
         causes.append(Reason("config_changed", text, changing))
     # A stopped member gets its package when it joins.
@@ -193,6 +194,19 @@ def _cut_refusal(view: View, decision: str) -> t.Iterator[Reason]:
             f"{names} are outside the play (--limit, serial or hosts): inside a limit a member can only join; run without it",
             view.cut,
         )
+
+
+def _mute_refusal(view: View, facts: FactsOf, decision: str) -> t.Iterator[Reason]:
+    """Too few members whose daemon can be asked: what is started could not be proved, so nothing is stopped."""
+    mute = [host for host in view.here if facts[host].mute]
+    asked = len(view.here) + len(view.cut) - len(mute)
+    if decision in (JOIN, LOCAL, COORDINATED) and mute and asked < view.domain.required:
+        for host in mute:
+            text = (
+                f"{host}: its daemon runs, but cannot be asked ({facts[host].summary}), so a restart could not be proved: "
+                "mend the control tool there first"
+            )
+            yield Reason("facts_unknown", text, (host,))
 
 
 def _removal_refusal(view: View, facts: FactsOf) -> t.Iterator[Reason]:

@@ -40,7 +40,8 @@ class Facts(t.NamedTuple):
 
     unit: None where systemd could not be asked; ours: it was this collection that masked the unit; address: the host's
     own in the map; links: the daemon's own row, as (address, status); pending: config keys in which the running daemon
-    differs from the plan, as (key, class); ports: of config.cfg, server and command.
+    differs from the plan, as (key, class); ports: of config.cfg, server and command; timestamp: when the control tool made
+    the answer, as it says it.
     """
 
     host: str
@@ -68,6 +69,7 @@ class Facts(t.NamedTuple):
     reasons: tuple[Reason, ...] = ()
     warnings: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
+    timestamp: str = ""
 
     @property
     def known(self) -> bool:
@@ -96,6 +98,19 @@ class Facts(t.NamedTuple):
         if not self.running:
             return ()
         return self.loaded if self.loaded is not None else self.configured
+
+    @property
+    def pending_shared(self) -> tuple[str, ...]:
+        """Keys that all members must change together, in which the running daemon differs from the plan."""
+        return tuple(key for key, kind in self.pending if kind != "local")
+
+    @property
+    def mute(self) -> bool:
+        """True for a running daemon that nobody can ask: the control tool hangs, is missing or answers rubbish.
+
+        A command service that is off is another thing: a restart with the planned configuration can switch it on.
+        """
+        return self.running and self.verdict == "unknown" and not self.daemon_state and self.row is None
 
     def change(self, what: str) -> HostChange | None:
         return next((change for change in self.host_changes if change.what == what), None)
@@ -191,6 +206,7 @@ def facts(host: str, result: t.Any, alive: bool = True) -> Facts:
             f"{_word(line.get('time'))} {_word(line.get('level'))} {_word(line.get('message'))}".strip()
             for line in result.get("log") or ()
         ),
+        timestamp=_word(_map(result, "domain").get("timestamp")),
     )
 
 

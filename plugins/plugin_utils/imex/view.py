@@ -33,7 +33,7 @@ class View(t.NamedTuple):
     cut: tuple[str, ...]
     running: tuple[str, ...]
     stopped: tuple[str, ...]
-    # Running members that hold nodes, and those that hold something else.
+    # Running members that hold nodes (and, once a quorum does, the keys that peers share), and those that do not.
     holders: tuple[str, ...]
     stale: tuple[str, ...]
 
@@ -60,6 +60,10 @@ def look(domain: DomainPlan, plan: Plan, facts: t.Mapping[str, Facts]) -> View:
     here = sorts["here"]
     running = tuple(host for host in here if facts[host].running)
     holders = tuple(host for host in running if facts[host].agrees(nodes))
+    # Where a quorum runs with all that peers must share, who does not is the one that is late, and not all the others.
+    current = tuple(host for host in holders if not facts[host].pending_shared)
+    if current and len(current) + len(sorts["cut"]) >= domain.required:
+        holders = current
     return View(
         domain=domain,
         nodes=nodes,
