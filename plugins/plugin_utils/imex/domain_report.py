@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import collections
+import datetime
 import typing as t
 
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map, quorum
@@ -28,6 +29,8 @@ class Node(t.NamedTuple):
     summary: str
     digest: str
     agrees: bool | None
+    timestamp: str
+    stale: bool
 
 
 class Pair(t.NamedTuple):
@@ -58,14 +61,20 @@ class DomainReport(t.NamedTuple):
     verdicts: dict[str, int]
 
 
-def reports(facts: t.Sequence[Facts], domains: t.Mapping[str, str] | None = None) -> list[DomainReport]:
-    """Group the hosts (by domains: host to name, else by the map they hold) and report on each group, sorted by name."""
+def reports(
+    facts: t.Sequence[Facts], domains: t.Mapping[str, str] | None = None, max_age: float | None = None
+) -> list[DomainReport]:
+    """Group the hosts (by domains: host to name, else by the map they hold) and report on each group, sorted by name.
+
+    max_age: seconds that an answer may be older than the newest one of its domain; an older one is stale and proves
+    nothing. None for no limit.
+    """
     groups: dict[str, list[Facts]] = {}
     for found in facts:
         digest = node_map.digest(view_of(found)) if view_of(found) else ""
         name = str(domains[found.host]) if domains and domains.get(found.host) else "" if domains else digest
         groups.setdefault(name, []).append(found)
-    return [report(name, groups[name]) for name in sorted(groups)]
+    return [report(name, groups[name], max_age) for name in sorted(groups)]
 
 
 def view_of(found: Facts) -> tuple[str, ...]:
@@ -73,14 +82,36 @@ def view_of(found: Facts) -> tuple[str, ...]:
     return found.holds or found.configured
 
 
-def report(name: str, facts: t.Sequence[Facts]) -> DomainReport:
-    """Report on the hosts of one domain. The map is the one that most of them hold."""
+def moment(timestamp: str) -> datetime.datetime | None:
+    """The time of "8/8/2025 17:38:02.641", whose zone nobody knows; None for anything else."""
+    for form in ("%m/%d/%Y %H:%M:%S.%f", "%m/%d/%Y %H:%M:%S"):
+        try:
+            return datetime.datetime.strptime(timestamp, form)
+        except ValueError:
+            continue
+    return None
+
+
+def report(name: str, facts: t.Sequence[Facts], max_age: float | None = None) -> DomainReport:
+    """Report on the hosts of one domain. The map is the one that most of them hold.
+
+    Every row is its own reporter's, however old the others' are; of two answers for one node the newer one counts.
+    """
+    moments = {found.host: moment(found.timestamp) for found in facts}
+    newest = max((made for made in moments.values() if made), default=None)
+    stale = frozenset(
+        host
+        for host, made in moments.items()
+        if made and newest and max_age is not None and (newest - made).total_seconds() > max_age
+    )
+    by_age = sorted(facts, key=lambda found: moments[found.host] or datetime.datetime.min)
     counted = collections.Counter(view_of(found) for found in facts if view_of(found))
     nodes = max(counted, key=lambda nodes: (counted[nodes], len(nodes), nodes)) if counted else ()
-    by_address = {found.address: found for found in facts if found.address in nodes}
-    cells = {address: dict(found.links) for address, found in by_address.items() if found.links}
+    by_address = {found.address: found for found in by_age if found.address in nodes}
+    fresh = {address: found for address, found in by_address.items() if found.host not in stale}
+    cells = {address: dict(found.links) for address, found in fresh.items() if found.links}
     rows: dict[str, Row] = {
-        address: found.row for address, found in by_address.items() if found.row is not None and view_of(found) == nodes
+        address: found.row for address, found in fresh.items() if found.row is not None and view_of(found) == nodes
     }
     proved = quorum.prove(rows, nodes).members
     state = "UP" if nodes and len(proved) == len(nodes) else "DEGRADED" if proved else "DOWN" if nodes else ""
@@ -95,7 +126,9 @@ def report(name: str, facts: t.Sequence[Facts]) -> DomainReport:
         domain=name,
         state=state,
         digest=node_map.digest(nodes) if nodes else "",
-        nodes=tuple(_node(number, address, by_address.get(address), nodes) for number, address in enumerate(nodes)),
+        nodes=tuple(
+            _node(number, address, by_address.get(address), nodes, stale) for number, address in enumerate(nodes)
+        ),
         matrix=matrix,
         proved=proved,
         apart=apart,
@@ -106,9 +139,9 @@ def report(name: str, facts: t.Sequence[Facts]) -> DomainReport:
     )
 
 
-def _node(number: int, address: str, found: Facts | None, nodes: tuple[str, ...]) -> Node:
+def _node(number: int, address: str, found: Facts | None, nodes: tuple[str, ...], stale: t.Collection[str]) -> Node:
     if found is None:
-        return Node(number, address, "", "", "", "", "", "", None)
+        return Node(number, address, "", "", "", "", "", "", None, "", False)
     held = view_of(found)
     return Node(
         id=number,
@@ -120,4 +153,6 @@ def _node(number: int, address: str, found: Facts | None, nodes: tuple[str, ...]
         summary=found.summary,
         digest=node_map.digest(held),
         agrees=held == nodes,
+        timestamp=found.timestamp,
+        stale=found.host in stale,
     )

@@ -63,6 +63,30 @@ def test_without_names_a_map_is_a_domain() -> None:
     assert all(report["domain"] == report["digest"] for report in found)
 
 
+@pytest.mark.parametrize("case", build.load("report/timestamps.json"), ids=build.name_of)
+def test_answers_of_different_times(case: build.Case) -> None:
+    found = {}
+    for host, words in case["hosts"].items():
+        found[host] = build.status_result(words.get("as", host), words, MAP)
+        if "at" in words:
+            found[host]["domain"]["timestamp"] = words["at"]
+    (report,) = imex_domain_report(found, dict.fromkeys(found, "rack"), max_age=case.get("max_age"))
+    rows = dict(zip(("a1", "a2", "a3"), report["matrix"]))
+    assert {host: rows[host] for host in case["rows"]} == case["rows"]
+    assert report["state"] == case["state"]
+    assert report["proved"] == build.addresses(case["proved"])
+    assert [node["host"] for node in report["nodes"] if node["stale"]] == case["stale"]
+    assert {node["host"]: node["timestamp"] for node in report["nodes"] if node["host"]} == {
+        host: words["at"] for host, words in case["hosts"].items() if "at" in words and "as" not in words
+    }
+
+
+@pytest.mark.parametrize("max_age", [-1, "600", True])
+def test_a_limit_that_is_none(max_age: t.Any) -> None:
+    with pytest.raises(AnsibleFilterError, match="max_age"):
+        imex_domain_report(results(), max_age=max_age)
+
+
 def test_a_failed_result_with_facts_is_read() -> None:
     """imex_status fails when what was required is not met; its rows are evidence all the same."""
     failed = {**results()["a1"], "failed": True, "msg": "Not reached"}
