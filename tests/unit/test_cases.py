@@ -45,7 +45,7 @@ def files_named(name: str) -> list[pathlib.Path]:
     return [path for path in TESTS.rglob(name.rpartition("/")[2]) if path.as_posix().endswith("/" + name)]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def functions(path: pathlib.Path) -> set[str]:
     return {node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
 
@@ -61,7 +61,7 @@ def names_in(value: t.Any) -> t.Iterator[str]:
             yield from names_in(item)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def fixture_names(path: pathlib.Path) -> set[str]:
     """The names of rows in those fixtures that a test file mentions by their file's name."""
     text = path.read_text(encoding="utf-8")
