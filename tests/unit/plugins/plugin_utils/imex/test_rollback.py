@@ -39,9 +39,7 @@ def decide(case: build.Case) -> records.Decision:
     found = build.make_facts(case, plan)
     kept = {host: rollback.generations(listed(host, entry.get("kept", ()))) for host, entry in case["hosts"].items()}
     quiet = {host: facts.Activity(facts.OK, "", 0, 0, 0) for host in case["hosts"]}
-    return rollback.rollback(
-        plan, found, kept, build.make_answers(case) or quiet, case.get("label", rollback.PREVIOUS)
-    )
+    return rollback.rollback(plan, found, kept, build.make_answers(case) or quiet, case.get("label", rollback.PREVIOUS))
 
 
 @pytest.mark.parametrize("case", CASES, ids=build.name_of)
