@@ -50,6 +50,7 @@ class Variables:
         self.defaults = defaults
         current = self.hostvars[task_vars["inventory_hostname"]]
         self.current = dict.fromkeys(current, current)
+        self.known: dict[str, t.Any] = {}
         self.overrides = {
             name: task_vars[name] for name in settings.NAMES if name in task_vars and self._differs(name, current)
         }
@@ -84,8 +85,10 @@ class Variables:
         return self.templar.copy_with_new_env(available_variables=variables).template(value)
 
     def result(self, host: str, name: str) -> t.Any:
-        """What a host has registered."""
-        return self.hostvars[host].get(name)
+        """What a host has registered. Results hold no templates; to look for some in them costs more than all the rest."""
+        if host not in self.known:
+            self.known[host] = self.hostvars.raw_get(host)
+        return self.known[host].get(name)
 
 
 class ActionModule(ActionBase):
