@@ -19,6 +19,7 @@ from .records import (
     ABSENT,
     LEAVING,
     MAINTENANCE,
+    MEMBER,
     OUTSIDE,
     REFUSED,
     UNMANAGED,
@@ -285,6 +286,8 @@ def _note(host: str, seen: Seen, found: Facts) -> str:
         notes.append(_done(host, seen))
     if not notes and not found.known and found.message:
         notes.append(found.message)
+    if not notes and found.known and found.verdict not in ("", "healthy") and work.kind == MEMBER:
+        notes.append(found.summary)
     if not notes and work.reason and work.decision != REFUSED:
         notes.append(work.reason)
     return "; ".join(notes)
