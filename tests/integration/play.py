@@ -41,6 +41,10 @@ class Run(t.NamedTuple):
     results: tuple[TaskResult, ...]
     stats: dict[str, dict[str, int]]
 
+    def __repr__(self) -> str:
+        """Short: the output is printed already."""
+        return f"<Run rc={self.rc} {self.stats}>"
+
     def last(self, key: str) -> dict[str, t.Any]:
         """The last result that has this key."""
         for result in reversed(self.results):

@@ -140,6 +140,20 @@ def test_limit_lets_a_stopped_member_join(site):
     assert all(bed.is_up(node, bed.nodes) for node in bed.nodes)
 
 
+def test_limit_lets_a_stopped_member_join_beside_a_running_one(site):
+    bed = site.bed
+    bed.by_hand(bed.nodes)
+    bed["node2"].stop()
+    site.inventory({"rack1": bed.nodes}, imex_unit_dropin=False)
+    before = bed.starts()
+    run = site.rollout("--limit", "node1,node2")
+    assert run.rc == 0
+    assert run.decided() == "join"
+    starts = bed.starts()
+    assert [name for name in starts if starts[name] != before[name]] == ["node2"]
+    assert all(bed.is_up(node, bed.nodes) for node in bed.nodes)
+
+
 def test_limit_that_cuts_a_domain_which_must_restart_is_refused(site):
     bed = site.bed
     bed.by_hand(bed.nodes)

@@ -44,6 +44,7 @@ UNIT
     mkdir -p /usr/lib/systemd/system/sysinit.target.wants
     ln -s $driver /usr/lib/systemd/system/sysinit.target.wants/
 fi
+mkdir -p /etc/modprobe.d # every host with a kernel of its own has it
 : >/dev/nvidiactl
 systemctl daemon-reload
 systemctl reset-failed "$unit" 2>/dev/null || :
