@@ -275,11 +275,14 @@ def _facts(
 
 
 def _answers(variables: Variables, decision: t.Mapping[str, t.Any], name: str) -> dict[str, fact_reader.Activity]:
-    return {
-        str(host): fact_reader.activity(variables.result(host, name))
-        for host, work in decision["hosts"].items()
-        if work["confirm"]
-    }
+    found = {}
+    for host, work in decision["hosts"].items():
+        if work["confirm"]:
+            tried = [fact_reader.step(variables.result(host, f"__imex_installable_{kind}")) for kind in ("apt", "rpm")]
+            faults = [step.message or "no reason was given" for step in tried if step.state == fact_reader.FAILED]
+            answer = fact_reader.activity(variables.result(host, name))
+            found[str(host)] = answer._replace(package="; ".join(faults)) if work["package"] else answer
+    return found
 
 
 def _outcome(variables: Variables, host: str, work: records.HostDecision) -> judge.Outcome:

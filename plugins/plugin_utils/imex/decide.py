@@ -178,6 +178,7 @@ def _guard_domain(finding: Finding, guarding: Guarding) -> list[Reason]:
         guarding.asked.update(dict.fromkeys(view.here if suspects.addresses else stopping, probe))
         return []
     reasons = guard.answering(suspects, view, plan, guarding.answers)
+    reasons += guard.uninstallable(finding.full, guarding.answers)
     if not view.domain.shared.allow_active_jobs:
         reasons += guard.occupied_all(stopping, facts, guarding.answers)
     return reasons

@@ -130,7 +130,7 @@ def _classify(view: View, plan: Plan, facts: FactsOf) -> tuple[str, list[Reason]
     if view.stale and not joinable:
         text = f"domain {name}: another map than planned runs on {enumerate_some(view.stale)}"
         causes.insert(0, Reason("loaded_differs", text, view.stale))
-    if view.stopped and not view.running:
+    if view.stopped and not view.running and not view.seen:
         text = f"domain {name}: no member that could be asked runs"
         causes.insert(0, Reason("all_stopped", text, view.stopped))
     if causes:
@@ -188,9 +188,13 @@ def _cut_refusal(view: View, decision: str) -> t.Iterator[Reason]:
         return
     names = enumerate_some(view.cut)
     if decision not in (UNTOUCHED, JOIN):
+        needs = "a restart of all members" if view.running or decision != COORDINATED else "a start of all members"
+        if not view.running and not view.seen:
+            needs += " (no running daemon with the planned map could be seen from the members in the play)"
+        needs = needs if decision == COORDINATED else "a change"
         yield Reason(
             "cut",
-            f"domain {view.domain.name} needs {'a restart of all members' if decision == COORDINATED else 'a change'}, but "
+            f"domain {view.domain.name} needs {needs}, but "
             f"{names} are outside the play (--limit, serial or hosts): inside a limit a member can only join; run without it",
             view.cut,
         )

@@ -35,13 +35,21 @@ class HostChange(t.NamedTuple):
     after: str
 
 
+class Peer(t.NamedTuple):
+    """What another daemon said of itself: whether it is READY, and the map it holds, by its own row."""
+
+    address: str
+    ready: bool
+    holds: tuple[str, ...]
+
+
 class Facts(t.NamedTuple):
     """One host as inspected. state: ok, failed (it answered, but with an error), unreachable or missing (never asked).
 
     unit: None where systemd could not be asked; ours: it was this collection that masked the unit; address: the host's
-    own in the map; links: the daemon's own row, as (address, status); pending: config keys in which the running daemon
-    differs from the plan, as (key, class); ports: of config.cfg, server and command; timestamp: when the control tool made
-    the answer, as it says it.
+    own in the map; links: the daemon's own row, as (address, status); peers: what other daemons answered this host's
+    control tool; pending: config keys in which the running daemon differs from the plan, as (key, class); ports: of
+    config.cfg, server and command; timestamp: when the control tool made the answer, as it says it.
     """
 
     host: str
@@ -70,6 +78,7 @@ class Facts(t.NamedTuple):
     warnings: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
     timestamp: str = ""
+    peers: tuple[Peer, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -123,7 +132,8 @@ class Facts(t.NamedTuple):
 
 
 class Activity(t.NamedTuple):
-    """Who works on a host, and who answered it on the network. None: not known."""
+    """Who works on a host, and who answered it on the network. None: not known. package: why the planned package cannot be
+    installed there."""
 
     state: str = MISSING
     message: str = ""
@@ -131,6 +141,7 @@ class Activity(t.NamedTuple):
     importers: int | None = None
     job_records: int | None = None
     answers: tuple[tuple[str, int, str], ...] = ()
+    package: str = ""
 
 
 class Step(t.NamedTuple):
@@ -207,6 +218,7 @@ def facts(host: str, result: t.Any, alive: bool = True) -> Facts:
             for line in result.get("log") or ()
         ),
         timestamp=_word(_map(result, "domain").get("timestamp")),
+        peers=tuple(_peers(result)),
     )
 
 
@@ -273,6 +285,15 @@ def _own_address(result: t.Mapping[str, t.Any], held: t.Any) -> str:
     own = _addresses(result.get("local_addresses"))
     known = _addresses(held) or _addresses(_map(result, "node_map").get("configured"))
     return next((address for address in known if address in own), "")
+
+
+def _peers(result: t.Mapping[str, t.Any]) -> t.Iterator[Peer]:
+    """Rows of others are shown with detail=full only."""
+    for node in _map(result, "domain").get("nodes") or ():
+        row = node.get("connections")
+        if row and not node.get("is_local"):
+            held = _addresses(link["host"] for link in row)
+            yield Peer(node_map.canonical(str(node["host"])), node.get("status") == READY, held)
 
 
 def _own_links(result: t.Mapping[str, t.Any]) -> tuple[tuple[str, str], ...]:

@@ -105,6 +105,15 @@ def answering(found: Suspects, view: View, plan: Plan, answers: Answers) -> list
     return reasons
 
 
+def uninstallable(hosts: t.Iterable[str], answers: Answers) -> t.Iterator[Reason]:
+    """Members on which the planned package cannot be installed: found out before anything is stopped."""
+    for host in hosts:
+        fault = answers.get(host, Activity()).package
+        if fault:
+            text = f"{host}: imex_package cannot be installed ({fault}): bring the package into its repositories first"
+            yield Reason("package_not_installable", text, (host,))
+
+
 def occupied(host: str, found: Facts, answer: Activity) -> Reason | None:
     """Why the daemon of a host must not be stopped; None when nobody works there."""
     if answer.state == UNREACHABLE:

@@ -180,6 +180,10 @@ def _prove(
         for host in plan.domains[domain.name].cut
         if host in plan.domains[domain.name].members
     ]
+    # Who could not be given what was decided does not count, however well it runs with what it had.
+    for host, work in decision.hosts.items():
+        if work.domain == domain.name and hosts[host].failed:
+            rows.pop(str(plan.hosts[host].address), None)
     rows = with_cut(rows, cut)
     proof = quorum.prove(rows, domain.expected, domain.required or "all", domain.required_nodes)
     names = plan.host_at()

@@ -12,6 +12,7 @@ import typing as t
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import InputError
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map, quorum
 from ansible_collections.hpc.fabric.plugins.module_utils.imex.quorum import Row
+from ansible_collections.hpc.fabric.plugins.module_utils.imex.words import CONNECTED
 
 from .facts import FAILED, MISSING, UNREACHABLE, Facts
 from .records import OUTSIDE, Before, DomainPlan, Plan
@@ -36,6 +37,8 @@ class View(t.NamedTuple):
     # Running members that hold nodes (and, once a quorum does, the keys that peers share), and those that do not.
     holders: tuple[str, ...]
     stale: tuple[str, ...]
+    # Of the members outside the play those that are known to run with nodes.
+    seen: tuple[str, ...] = ()
 
     @property
     def living(self) -> bool:
@@ -59,7 +62,13 @@ def look(domain: DomainPlan, plan: Plan, facts: t.Mapping[str, Facts]) -> View:
             sorts["broken" if state in (FAILED, MISSING) else "here"].append(host)
     here = sorts["here"]
     running = tuple(host for host in here if facts[host].running)
-    holders = tuple(host for host in running if facts[host].agrees(nodes))
+    sure = [host for host in running if facts[host].loaded == nodes]
+
+    def connected(host: str) -> bool:
+        # Daemons compare their maps before they connect (reference 1.7), so a link with one that holds the plan is evidence.
+        return facts[host].loaded is None and any((where[host], CONNECTED) in facts[peer].links for peer in sure)
+
+    holders = tuple(host for host in running if facts[host].agrees(nodes) or connected(host))
     # Where a quorum runs with all that peers must share, who does not is the one that is late, and not all the others.
     current = tuple(host for host in holders if not facts[host].pending_shared)
     if current and len(current) + len(sorts["cut"]) >= domain.required:
@@ -75,7 +84,16 @@ def look(domain: DomainPlan, plan: Plan, facts: t.Mapping[str, Facts]) -> View:
         stopped=tuple(host for host in here if host not in running),
         holders=holders,
         stale=tuple(host for host in running if host not in holders),
+        seen=_seen(sorts["cut"], where, nodes, [facts[host] for host in here]),
     )
+
+
+def _seen(
+    cut: t.Iterable[str], where: t.Mapping[str, str], nodes: tuple[str, ...], here: t.Sequence[Facts]
+) -> tuple[str, ...]:
+    """Members outside the play whose daemons told a member of the play that they are READY with the plan."""
+    said = {peer.address for found in here for peer in found.peers if peer.ready and peer.holds == nodes}
+    return tuple(host for host in cut if where[host] in said)
 
 
 def final_order(domain: DomainPlan, facts: t.Mapping[str, Facts]) -> tuple[str, ...]:

@@ -59,12 +59,19 @@ def make_plan(case: Case) -> records.Plan:
     return plan.plan([host for host in found if host is not None], RUN_ID)
 
 
+def peer_row(peer: str, held: t.Sequence[str]) -> dict[str, t.Any]:
+    """What the daemon of a peer says of itself: READY, with this map."""
+    links = [{"id": number, "host": node, "status": "CONNECTED"} for number, node in enumerate(addresses(held))]
+    return {"id": 0, "host": address(peer), "status": "READY", "is_local": False, "connections": links}
+
+
 def status_result(host: str, words: t.Mapping[str, t.Any], default: t.Sequence[str]) -> dict[str, t.Any]:
     """What imex_status registers for a host. words:
 
     unreachable, failed: a message. file: the configured map (default: as planned). run: the loaded map, true for that of
     the file, null for a stopped unit. source, in_sync: how the loaded map is known. links: state of a connection by peer,
-    CONNECTED where not named. ready, unit, pending, config_changes, changes (host_changes), driver, version, ports.
+    CONNECTED where not named. peers: maps of other daemons as they say it. ready, unit, pending, config_changes, changes
+    (host_changes), driver, version, ports.
     """
     if "unreachable" in words:
         return {"unreachable": True, "msg": words["unreachable"], "changed": False}
@@ -108,7 +115,13 @@ def status_result(host: str, words: t.Mapping[str, t.Any], default: t.Sequence[s
             "version": words.get("version", "570.1"),
             "masked_by_us": words.get("ours", False),
         },
-        "domain": {"state": "UP", "nodes": [own] if running and words.get("row", True) else []},
+        "domain": {
+            "state": "UP",
+            "nodes": [
+                *([own] if running and words.get("row", True) else []),
+                *(peer_row(peer, held) for peer, held in words.get("peers", {}).items()),
+            ],
+        },
         "node_map": {"configured": configured, "loaded": loaded, "source": source, "in_sync": words.get("in_sync")},
         "deployment": {
             "changed": bool(words.get("config_changes")),
@@ -169,7 +182,7 @@ def make_answers(case: Case) -> dict[str, facts.Activity] | None:
                     for port, answer in ports.items()
                 ],
             }
-        )
+        )._replace(package=words.get("package", ""))
     return found
 
 
