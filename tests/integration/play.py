@@ -138,8 +138,6 @@ class Ansible(t.NamedTuple):
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.control_path_dir),
             "ANSIBLE_TIMEOUT": "10",
             "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml",
-            "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback_plugins"),
-            "ANSIBLE_CALLBACKS_ENABLED": "results_json",
             "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "false",
             **more,
         }
@@ -164,7 +162,9 @@ class Ansible(t.NamedTuple):
         """ansible-playbook; its output is printed too, so that pytest shows it where a test fails."""
         results = self.work / "results.jsonl"
         results.unlink(missing_ok=True)
-        environment.setdefault("FABRIC_TEST_RESULTS", str(results))
+        environment["ANSIBLE_CALLBACK_PLUGINS"] = str(HERE / "callback_plugins")
+        environment["ANSIBLE_CALLBACKS_ENABLED"] = "results_json"
+        environment["FABRIC_TEST_RESULTS"] = str(results)
         command = ("ansible-playbook", "-i", str(inventory), playbook, *words)
         ended = self.run(*command, timeout=timeout, **environment)
         print("$", *command)

@@ -18,7 +18,7 @@ def config(**keys):
 def kept(site, node):
     """What imex_generation lists on a host, the newest first."""
     module = ("ansible", "-i", str(site.path), node.name, "-m", "hpc.fabric.imex_generation", "-o")
-    said = site.ansible.run(*module, ANSIBLE_CALLBACKS_ENABLED="").stdout
+    said = site.ansible.run(*module).stdout
     return json.loads(said[said.index("{") :])["generations"]
 
 
