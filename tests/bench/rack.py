@@ -42,7 +42,9 @@ class Rack:
     def __init__(self, root: pathlib.Path, domains: int, size: int = DOMAIN_SIZE) -> None:
         self.root = root
         self.size = size
-        self.lab = labs.layout(root / "lab", domains, size, network=91)
+        # Another one beside it shall not meet this one's daemons.
+        network = 70 + os.getpid() % 25
+        self.lab = labs.layout(root / "lab", domains, size, network)
         self.cluster: subprocess.Popen[str] | None = None
         # The settings of the caller's own Ansible must not change the figures.
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
