@@ -17,7 +17,7 @@ def ad_hoc(site):
 
     def run(*words):
         command = ("ansible", "-i", str(site.path), "all", "-m", "hpc.fabric.imex_status", *words)
-        environment = {"ANSIBLE_STDOUT_CALLBACK": "hpc.fabric.one_line"}
+        environment = {"ANSIBLE_STDOUT_CALLBACK": "hpc.fabric.one_line", "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1"}
         ended = site.ansible.run(*command, **environment)
         print(ended.stdout)
         lines = [line for line in ended.stdout.splitlines() if line.strip()]
