@@ -37,7 +37,12 @@ from ansible import constants
 from ansible.plugins.callback import CallbackBase
 
 # How bad a word is. A word that is not known is shown as bad as "degraded": unknown is never healthy.
-GOOD, NEUTRAL, CHANGED, WARN, BAD, GONE = range(6)
+GOOD = 0
+NEUTRAL = 1
+CHANGED = 2
+WARN = 3
+BAD = 4
+GONE = 5
 WORDS = {
     "healthy": GOOD,
     "ok": GOOD,
@@ -87,7 +92,7 @@ def _message(result: t.Mapping[str, t.Any]) -> str:
     for key in ("msg", "module_stderr", "stderr", "stdout", "reason", "skip_reason"):
         value = result.get(key)
         if value not in (None, "", [], {}):
-            return str(value) if key in ("msg", "reason", "skip_reason") else str(value).strip().split("\n")[0]
+            return str(value) if key in ("msg", "reason", "skip_reason") else str(value).strip().partition("\n")[0]
     if "rc" in result:
         return f"rc={result['rc']}"
     return "pong" if result.get("ping") == "pong" else ""

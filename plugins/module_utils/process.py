@@ -53,8 +53,7 @@ def run(argv: t.Sequence[str], timeout: float, environment: t.Mapping[str, str] 
     held = 0
     timed_out = overflow = False
     with process, selectors.DefaultSelector() as selector:
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
+        for stream in t.cast("tuple[t.IO[bytes], ...]", (process.stdout, process.stderr)):
             os.set_blocking(stream.fileno(), False)
             selector.register(stream.fileno(), selectors.EVENT_READ)
             chunks[stream.fileno()] = []

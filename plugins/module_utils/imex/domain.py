@@ -11,7 +11,7 @@ import typing as t
 
 from ..errors import ControlError
 from .node_map import canonical
-from .words import CONNECTED, READY as READY, UNAVAILABLE
+from .words import CONNECTED, UNAVAILABLE
 
 # The cells of the text table; the JSON uses the words.
 LETTERS = {

@@ -84,8 +84,8 @@ def _domain(name: str, hosts: t.Sequence[HostSettings], refused: list[Reason]) -
 
 
 def _shared(host: HostSettings) -> Shared:
-    assert host.shared is not None  # settings.read gives it to every host of a domain
-    return host.shared
+    # settings.read gives it to every host of a domain
+    return t.cast(Shared, host.shared)
 
 
 def _differences(name: str, hosts: t.Sequence[HostSettings]) -> list[Reason]:

@@ -455,6 +455,7 @@ def main(argv):
             text = control.errors()
         else:
             control.follow_errors()
+            return 0
         _write(_spoil(text, conf))
         return 0
     except _ExitError as e:

@@ -159,7 +159,7 @@ class NodeModel:
         self.time_scale = time_scale
         self.digest = digest(self.addresses)
         self.state = rules.INITIALIZING
-        self.peers = [Peer() for _ in self.addresses]
+        self.peers = [Peer() for _address in self.addresses]
         self.errors = ErrorCounters()
         self.awaited: set = set()
         """Former importers whose return a start after an unclean end waits for."""

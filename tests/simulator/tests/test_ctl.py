@@ -202,7 +202,7 @@ def test_silent_nodes_do_not_add_up(make_up):
             sockets.append(listener)
             listener.bind((address, host.config["IMEX_CMD_PORT"]))
             listener.listen(0)
-            for _ in range(2):
+            for _turn in range(2):
                 filler = socket.socket()
                 sockets.append(filler)
                 filler.setblocking(False)

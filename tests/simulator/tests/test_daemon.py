@@ -366,7 +366,7 @@ def test_usr1_reconnects_at_most_once_in_five_seconds(make_up, helpers):
     helpers.wait_for(lambda: "Number of times connected: 2" in hosts[0].log, "reconnected")
     hosts[0].send_signal(signal.SIGUSR1)
     hosts[0].send_signal(signal.SIGHUP)  # handled after it
-    helpers.wait_for(lambda: (hosts[0].dir / "nvidia-imex-verbose.log").exists(), "later signal")
+    helpers.wait_for((hosts[0].dir / "nvidia-imex-verbose.log").exists, "later signal")
     assert hosts[0].log.count("Received SIGUSR1") == 1
     helpers.wait_for(lambda: hosts[0].row() == [C, C], "connected")
     assert "Connection lost" not in hosts[0].log + hosts[1].log
@@ -384,7 +384,7 @@ def test_log_level(make_hosts, level, kept):
 def test_append_to_log(make_hosts, append, count):
     host = make_hosts(1)[0]
     host.write_config(LOG_APPEND_TO_LOG=append)
-    for _ in range(2):
+    for _turn in range(2):
         host.start()
         host.stop()
     assert host.log.count("IMEX Log initializing at") == count
@@ -394,7 +394,7 @@ def test_rotation(make_hosts):
     host = make_hosts(1)[0]
     host.set(log_megabyte=1500)
     host.write_config(LOG_FILE_MAX_SIZE=1, LOG_MAX_ROTATE_COUNT=2)
-    for _ in range(3):
+    for _turn in range(3):
         host.start()
         host.stop()
     assert sorted(p.name for p in host.dir.glob("nvidia-imex.log*")) == [

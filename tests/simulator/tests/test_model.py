@@ -36,7 +36,7 @@ def test_first_attempts_go_to_every_line_itself_included():
 def test_retries_follow_the_published_schedule():
     n = node(0)
     now, delays = 0.0, []
-    for _ in range(6):
+    for _turn in range(6):
         chosen, _effects = n.due(now)
         assert 1 in chosen
         for peer in chosen:

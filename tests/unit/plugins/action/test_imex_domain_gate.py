@@ -63,7 +63,7 @@ def play(run_ansible: t.Any, tmp_path: pathlib.Path) -> t.Any:
     def run(
         hosts: dict[str, t.Any],
         *args: str,
-        tasks: t.Sequence[dict[str, t.Any]] = TASKS,
+        tasks: t.Sequence[dict[str, t.Any]] = tuple(TASKS),
         **keywords: t.Any,
     ) -> tuple[t.Any, dict[str, t.Any]]:
         book = [{"hosts": "all", "gather_facts": False, "tasks": list(tasks), **keywords}]

@@ -294,7 +294,7 @@ def test_lock_excludes_two_runs(tmp_path: pathlib.Path) -> None:
         "import sys\n"
         "from ansible_collections.hpc.fabric.plugins.module_utils import files\n"
         "lock, path = sys.argv[1:]\n"
-        "for _ in range(100):\n"
+        "for _turn in range(100):\n"
         "    with files.locked(lock, 60):\n"
         "        number = int(files.read_text(path))\n"
         "        files.replace(path, str(number + 1).encode())\n"
@@ -303,7 +303,7 @@ def test_lock_excludes_two_runs(tmp_path: pathlib.Path) -> None:
     path.write_text("0")
     command = [sys.executable, "-c", code, str(tmp_path / "lock"), str(path)]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-    runs = [subprocess.Popen(command, env=environment) for _ in range(2)]
+    runs = [subprocess.Popen(command, env=environment) for _turn in range(2)]
     assert [run.wait() for run in runs] == [0, 0]
     assert path.read_text() == "200"
 

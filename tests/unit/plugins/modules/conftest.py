@@ -55,6 +55,16 @@ class RunModule(t.Protocol):
         """Run main() with params; check and diff are Ansible's modes."""
 
 
+@pytest.fixture(autouse=True)
+def on_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has loaded a controller plugin too would show a module's warnings instead of returning them."""
+    try:
+        from ansible.module_utils import _internal
+    except ImportError:  # ansible-core 2.18
+        return
+    monkeypatch.setattr(_internal, "is_controller", False, raising=False)
+
+
 @pytest.fixture
 def run_module(capfd: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory) -> RunModule:
     """Run a module's main() and return what it answered; a module that does not answer fails the test."""

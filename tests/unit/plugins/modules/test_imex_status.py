@@ -34,7 +34,7 @@ A, B, C, D = NODES = ["10.0.0.11", "10.0.0.12", "10.0.0.13", "10.0.0.14"]
 NOTES = '#!/bin/sh\necho "$*" >>"${0%/*}/${0##*/}.calls"\n'
 
 
-def answer(rows: dict[str, str], state: str = "UP", hosts: t.Sequence[str] = NODES) -> str:
+def answer(rows: dict[str, str], state: str = "UP", hosts: t.Sequence[str] = tuple(NODES)) -> str:
     """An answer of the control tool; rows: cells by address, C for CONNECTED, N for NEVER_CONNECTED, "" for no answer."""
     words = {"C": "CONNECTED", "N": "NEVER_CONNECTED"}
     nodes = {
@@ -79,7 +79,7 @@ class Host:
         path.write_text(NOTES + script + "\n")
         path.chmod(0o755)
 
-    def install(self, nodes: t.Sequence[str] = NODES, **keys: t.Any) -> None:
+    def install(self, nodes: t.Sequence[str] = tuple(NODES), **keys: t.Any) -> None:
         values = {
             "LOG_FILE_NAME": self.log,
             "IMEX_NODE_CONFIG_FILE": self.nodes,

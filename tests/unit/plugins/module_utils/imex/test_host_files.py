@@ -197,14 +197,14 @@ class Ports(t.NamedTuple):
 @pytest.fixture
 def ports() -> t.Iterator[Ports]:
     with contextlib.ExitStack() as stack:
-        server, full = (stack.enter_context(socket.socket()) for _ in range(2))
+        server, full = (stack.enter_context(socket.socket()) for _turn in range(2))
         server.bind(("127.0.0.2", 0))
         server.listen()
         port = server.getsockname()[1]
         # The kernel drops what comes to a listener whose queue is full: that is silence.
         full.bind(("127.0.0.4", port))
         full.listen(0)
-        for _ in range(3):
+        for _turn in range(3):
             filler = stack.enter_context(socket.socket())
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.4", port))

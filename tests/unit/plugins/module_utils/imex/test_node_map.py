@@ -104,7 +104,7 @@ def test_every_way_to_write_a_map_reads_as_that_map() -> None:
         end = dice.choice(["\n", "\r\n", "\r"])
         lines = []
         for node in nodes:
-            lines += [dice.choice(["", "# c", "  ", "## 10.9.9.9"]) for _ in range(dice.randrange(3))]
+            lines += [dice.choice(["", "# c", "  ", "## 10.9.9.9"]) for _turn in range(dice.randrange(3))]
             spelled = dice.choice([node, f"::ffff:{node}"])
             lines.append(dice.choice(["", " ", "\t"]) + spelled + dice.choice(["", "  ", "\t", " # c", "#c"]))
         text = dice.choice(["", "\ufeff"]) + end.join(lines) + dice.choice(["", end, end + end])
