@@ -167,7 +167,7 @@ class ActionModule(ActionBase):
         # The second decision of one run: the first one asked for what __imex_confirm holds now.
         answers = None
         if isinstance(earlier, t.Mapping) and earlier.get("run_id") == plan.run_id and earlier["confirm"]:
-            answers = _answers(variables, earlier, "__imex_confirm")
+            answers = _answers(variables, earlier, "__imex_confirm", bool(self._task.check_mode))
         timeout = float(variables.getter(task_vars["inventory_hostname"])("imex_probe_timeout") or 2)
         return {**decide.decide(plan, facts, answers, bool(self._task.check_mode), timeout)._asdict()}
 
@@ -274,12 +274,16 @@ def _facts(
     }
 
 
-def _answers(variables: Variables, decision: t.Mapping[str, t.Any], name: str) -> dict[str, fact_reader.Activity]:
+def _answers(
+    variables: Variables, decision: t.Mapping[str, t.Any], name: str, check_mode: bool
+) -> dict[str, fact_reader.Activity]:
     found = {}
     for host, work in decision["hosts"].items():
         if work["confirm"]:
             tried = [fact_reader.step(variables.result(host, f"__imex_installable_{kind}")) for kind in ("apt", "rpm")]
             faults = [step.message or "no reason was given" for step in tried if step.state == fact_reader.FAILED]
+            # In check mode the package index of the host is as old as it is, so what it lacks says nothing.
+            faults = [] if check_mode else faults
             answer = fact_reader.activity(variables.result(host, name))
             found[str(host)] = answer._replace(package="; ".join(faults)) if work["package"] else answer
     return found

@@ -10,6 +10,7 @@ import typing as t
 
 from .facts import Facts
 from .records import (
+    ADOPT,
     COORDINATED,
     IDLE,
     JOIN,
@@ -52,6 +53,10 @@ def member_work(
     # A record says which map was loaded; where nobody knows, none is made up.
     note = not restart and write and found.running and found.loaded == nodes and found.source != "record"
     work = restart or write or enable or unmask
+    # A torn list keeps the control tool from finding the daemon's own row; once it is whole, it is asked again.
+    prove = decision in (JOIN, LOCAL, COORDINATED) or (
+        decision == ADOPT and write and found.running and found.row is None
+    )
     started = (len(view.here) + len(view.cut)) if view is not None else 0
     return HostDecision(
         host=host,
@@ -60,8 +65,8 @@ def member_work(
         kind=plan.hosts[host].kind,
         decision=decision,
         work=work,
-        involved=work or decision in (JOIN, LOCAL, COORDINATED),
-        prove=decision in (JOIN, LOCAL, COORDINATED),
+        involved=work or prove,
+        prove=prove,
         stop=restart and found.alive,
         package=package,
         write=write,
