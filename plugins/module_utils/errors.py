@@ -41,3 +41,7 @@ class ControlError(FabricError):
 
 class UnitError(FabricError):
     """systemd could not be asked, or refuses what was asked for (unit not found, masked, ...)."""
+
+
+class NoSystemdError(UnitError):
+    """This host is not run by systemd, so there is no unit either."""

@@ -35,7 +35,7 @@ def find(facts: Facts) -> tuple[str, list[Reason]]:
     speaks = answered(facts)
     running = unit.running if unit else speaks
     starting = unit.starting if unit else False
-    if not facts.driver and not speaks and not (unit and unit.found):
+    if not facts.driver and not speaks and facts.unit_known and not (unit and unit.found):
         return "not_applicable", [Reason("not_applicable", "no NVIDIA driver is loaded and there is no unit for IMEX")]
     if facts.managed_by == "kubernetes" and not running:
         return "idle", [
@@ -46,6 +46,8 @@ def find(facts: Facts) -> tuple[str, list[Reason]]:
     if not facts.expected and not facts.expected_known:
         return "unknown", []
     if not facts.expected and not running and not starting:
+        if not facts.unit_known:
+            return "unknown", [Reason("unit_unknown", "systemd did not say whether a daemon runs that nobody expects")]
         return "idle", [
             Reason("nothing_expected", "no node list, so no daemon is wanted here", (), True),
             *_unit_notes(unit),

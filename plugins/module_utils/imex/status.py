@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..errors import ControlError, InputError, UnitError
+from ..errors import ControlError, InputError, NoSystemdError, UnitError
 from .words import READY
 
 if t.TYPE_CHECKING:
@@ -103,9 +103,9 @@ def look_once(request: Request, limit: float) -> Look:
         from . import planned
 
         expected = planned.expected(request.planned)
-    unit = None
+    unit, unit_known = None, True
     if "daemon" in request.gather:
-        unit = _unit(request, found)
+        unit, unit_known = _unit(request, found)
     facts = verdict.Facts(
         expected=expected,
         expected_known=request.expected_nodes is not None
@@ -115,6 +115,7 @@ def look_once(request: Request, limit: float) -> Look:
         configured=local.nodes,
         driver=driver,
         unit=unit,
+        unit_known=unit_known,
         domain_asked="domain" in request.gather,
         command_enabled=config_file.value(local.values, "IMEX_CMD_ENABLED") != "0",
         now=time.time(),
@@ -123,9 +124,11 @@ def look_once(request: Request, limit: float) -> Look:
     facts = _ask(request, local, facts, limit)
     if not driver and facts.unit is None and not verdict.answered(facts) and "daemon" not in request.gather:
         # Is there any IMEX at all? Only this cheap question needs the unit.
-        asked = _unit(request, [])
+        asked, unit_known = _unit(request, found)
         facts = facts._replace(
-            unit=asked if asked and not asked.found else None, driver=asked is not None and asked.found
+            unit=asked if asked and not asked.found else None,
+            unit_known=unit_known,
+            driver=asked is not None and asked.found,
         )
     facts = facts._replace(loaded=_loaded(request, local, facts))
     deployment = None
@@ -171,15 +174,16 @@ def _checked(request: Request) -> tuple[Request, list[str]]:
     return request._replace(gather=tuple(gather)), warnings
 
 
-def _unit(request: Request, found: list[Reason]) -> Unit | None:
+def _unit(request: Request, found: list[Reason]) -> tuple[Unit | None, bool]:
+    """The unit, and whether that is certain: without systemd there is none, but systemd can fail to answer too."""
     from .unit import read_unit
     from .verdict import Reason
 
     try:
-        return read_unit(request.service, request.systemctl_command, request.control_timeout)
+        return read_unit(request.service, request.systemctl_command, request.control_timeout), True
     except UnitError as exc:
         found.append(Reason("unit_unknown", str(exc), (), True))
-        return None
+        return None, isinstance(exc, NoSystemdError)
 
 
 def _ask(request: Request, local: Local, facts: Facts, limit: float) -> Facts:

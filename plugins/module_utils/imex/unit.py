@@ -11,12 +11,14 @@ import time
 import typing as t
 
 from .. import process
-from ..errors import UnitError
+from ..errors import NoSystemdError, UnitError
 
 # Ready after a reboot too. enabled-runtime, linked, static and the like are not (case 47).
 ENABLED = ("enabled", "alias")
 # For these a daemon may be there that has read its files.
 ALIVE = ("active", "reloading", "refreshing")
+# What systemctl says where another program is the first of all.
+NOT_BOOTED = "not been booted with systemd"
 SUFFIXES = (".service", ".target", ".scope", ".socket", ".slice")
 PROPERTIES = (
     "Id,LoadState,ActiveState,SubState,UnitFileState,NRestarts,InvocationID,MainPID,"
@@ -117,12 +119,14 @@ def read_unit(service: str, systemctl: str = "systemctl", timeout: float = 30) -
 
 
 def run_systemctl(systemctl: str, arguments: t.Sequence[str], timeout: float) -> process.Ended:
-    """Run systemctl with arguments. Raises UnitError when it is missing, fails or does not end in time."""
+    """Run systemctl with arguments. Raises UnitError when it fails or does not end in time, NoSystemdError where there is none."""
     path = process.find(systemctl)
     # Without the long list of properties.
     said = " ".join(dict.fromkeys([systemctl, arguments[0], arguments[-1]]))
     if path is None:
-        raise UnitError(f"{systemctl} was not found: this host is not run by systemd, or systemctl_command is wrong")
+        raise NoSystemdError(
+            f"{systemctl} was not found: this host is not run by systemd, or systemctl_command is wrong"
+        )
     try:
         ended = process.run([path, *arguments], timeout, {"SYSTEMD_COLORS": "0"})
     except OSError as exc:
@@ -130,7 +134,8 @@ def run_systemctl(systemctl: str, arguments: t.Sequence[str], timeout: float) ->
     if ended.timed_out:
         raise UnitError(f"{said} did not end within {timeout:g} s and was killed; is systemd answering at all?")
     if ended.rc != 0:
-        raise UnitError(f"{said} failed with exit status {ended.rc}: {ended.text or 'it said nothing'}")
+        error = NoSystemdError if NOT_BOOTED in ended.text else UnitError
+        raise error(f"{said} failed with exit status {ended.rc}: {ended.text or 'it said nothing'}")
     return ended
 
 

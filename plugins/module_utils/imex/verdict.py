@@ -40,6 +40,8 @@ class Facts(t.NamedTuple):
     configured: tuple[str, ...] = ()
     driver: bool = True
     unit: Unit | None = None
+    # False where systemd is there, but gave no answer: there may be a unit.
+    unit_known: bool = True
     # Whether systemd or the control tool was asked at all, and the latter for the domain.
     asked: bool = True
     domain_asked: bool = True

@@ -180,7 +180,9 @@ def facts(host: str, result: t.Any, alive: bool = True) -> Facts:
     held_nodes = held.get("nodes") if "nodes" in held else held.get("loaded")
     found = _unit(daemon)
     if found is None and result["verdict"] == "not_applicable":
-        found = unit.Unit("", "not-found", "inactive")  # the cheap test has seen that there is none
+        found = unit.Unit(
+            str(daemon.get("unit") or "nvidia-imex"), "not-found", "inactive"
+        )  # the cheap test has seen that there is none
     links = _own_links(result)
     ready = str(daemon.get("state") or _local(result).get("status") or "") == READY
     return Facts(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import socket
 import stat
 import typing as t
@@ -371,6 +372,22 @@ def test_no_systemctl(host: Host) -> None:
     assert host.codes(systemctl_command="no-such-systemctl") == ("healthy", ["unit_unknown"])
     host.answer("READY\n")
     assert host.codes(systemctl_command="no-such-systemctl", gather=["daemon"]) == ("healthy", ["unit_unknown"])
+
+
+@pytest.mark.parametrize("gather", [["daemon", "domain"], ["daemon"], ["domain"]])
+@pytest.mark.parametrize("nodes", [NODES, []])
+def test_systemd_without_an_answer_is_no_sign_of_a_host_without_imex(
+    gather: list[str], nodes: list[str], host: Host
+) -> None:
+    host.install(nodes=nodes)
+    shutil.rmtree(host.root / "sys" / "module")
+    host.program("nvidia-imex-ctl", "exit 3")
+    host.program("systemctl", "echo 'Failed to get properties: Connection timed out' >&2; exit 1")
+    verdict, codes = host.codes(gather=gather)
+    assert verdict == "unknown"
+    assert "unit_unknown" in codes
+    host.program("systemctl", "echo 'System has not been booted with systemd as init system (PID 1).' >&2; exit 1")
+    assert host.codes(gather=gather)[0] == "not_applicable"
 
 
 def test_command_service_off(host: Host) -> None:

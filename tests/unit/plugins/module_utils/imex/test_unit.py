@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.hpc.fabric.plugins.module_utils.errors import UnitError
+from ansible_collections.hpc.fabric.plugins.module_utils.errors import NoSystemdError, UnitError
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import unit as units
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[4] / "fixtures" / "unit"
@@ -51,13 +51,13 @@ def test_read_unit_asks_once(systemctl: t.Callable[[str], str], tmp_path: pathli
 
 
 def test_read_unit_where_there_is_no_systemctl() -> None:
-    with pytest.raises(UnitError, match="no-such-systemctl was not found: this host is not run by systemd"):
+    with pytest.raises(NoSystemdError, match="no-such-systemctl was not found: this host is not run by systemd"):
         units.read_unit("nvidia-imex", "no-such-systemctl")
 
 
 def test_read_unit_where_systemd_is_not_pid_1(systemctl: t.Callable[[str], str]) -> None:
     command = systemctl("echo 'System has not been booted with systemd as init system (PID 1).' >&2; exit 1")
-    with pytest.raises(UnitError, match=r"exit status 1: System has not been booted with systemd"):
+    with pytest.raises(NoSystemdError, match=r"exit status 1: System has not been booted with systemd"):
         units.read_unit("nvidia-imex", command)
 
 
