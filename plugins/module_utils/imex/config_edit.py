@@ -56,12 +56,17 @@ def edit(text: str, wanted: t.Mapping[str, str], path: str) -> Edited:
 
 def normalise(wanted: t.Mapping[str, t.Any]) -> dict[str, str]:
     """See config_file.normalise."""
+    from .config_rules import KNOWN
+
     result: dict[str, str] = {}
     faults: list[str] = []
     for key, raw in wanted.items():
         key = str(key)
         if not re.fullmatch(KEY, key):
             faults.append(f"{key!r} is no name of a key (letters, digits and _)")
+            continue
+        if key not in KNOWN and key.upper() in KNOWN:
+            faults.append(f"{key} is no key of config.cfg, its name is {key.upper()}")
             continue
         if raw is None:
             text = ""
@@ -72,7 +77,14 @@ def normalise(wanted: t.Mapping[str, t.Any]) -> dict[str, str]:
         elif isinstance(raw, float) and raw.is_integer():
             text = str(int(raw))
         else:
-            faults.append(f"{key}: {raw!r} is a {type(raw).__name__}, expected one text or number")
+            kind = (
+                "list"
+                if isinstance(raw, (list, tuple))
+                else "dictionary"
+                if isinstance(raw, dict)
+                else type(raw).__name__
+            )
+            faults.append(f"{key}: {raw!r} is a {kind}, expected one text or number")
             continue
         if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
             faults.append(f"{key}: {text!r} holds a line break or another control character")

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from ..errors import InputError
-from .config_file import NO_LIMITS, Limits, value
+from .config_file import DEFAULTS, NO_LIMITS, Limits, value
 from .node_map import is_address
 
 PORTS = ("SERVER_PORT", "IMEX_CMD_PORT")
@@ -49,6 +49,20 @@ NUMBERS = {
 ADDRESSES = ("BIND_INTERFACE_IP", "IMEX_CMD_BIND_INTERFACE_IP")
 PATHS = ("LOG_FILE_NAME", "STATS_FILE_NAME", "IMEX_NODE_CONFIG_FILE", "IMEX_CMD_UNIX_DOMAIN_PATH")
 PATH_LIMIT = 256
+# Every key that was seen in a shipped file or in the documentation (reference 1.5).
+KNOWN = frozenset(
+    (
+        *DEFAULTS,
+        *PORTS,
+        *TLS_KEYS,
+        *WORDS,
+        *NUMBERS,
+        *ADDRESSES,
+        *PATHS,
+        "NETWORK_INTERFACE",
+        "IMEX_SECURITY_TARGET_OVERRIDE",
+    )
+)
 
 
 def check(
@@ -67,6 +81,7 @@ def check(
             faults.append(fault)
         elif fault:
             warnings.append(f"{what}: {fault}")
+    warnings += [f"{what}: {unknown(key)}" for key in given or () if key not in KNOWN]
     ports = {key: value(values, key) for key in PORTS}
     if ports["SERVER_PORT"] == ports["IMEX_CMD_PORT"]:
         faults.append(f"SERVER_PORT and IMEX_CMD_PORT are both {ports['SERVER_PORT']}, expected two different ports")
@@ -88,6 +103,14 @@ def check(
     if faults + security_faults:
         raise InputError(f"{what} cannot be used, nothing was written: {'; '.join(faults + security_faults)}.")
     return (*warnings, *(f"{what}: {warning}" for warning in security_warnings))
+
+
+def unknown(key: str) -> str:
+    """What to say of a key that nobody knows: a new version may have it, but it may be mistyped too."""
+    import difflib
+
+    close = difflib.get_close_matches(key.upper(), KNOWN, 1, 0.8)
+    return f"{key} is no key of config.cfg that is known" + (f", did you mean {close[0]}?" if close else "")
 
 
 def value_fault(key: str, text: str) -> str:

@@ -18,6 +18,7 @@ from .records import (
     OUTSIDE,
     REFUSED,
     UNTOUCHED,
+    Before,
     Decision,
     DomainDecision,
     DomainPlan,
@@ -67,7 +68,11 @@ def rollback(
     answers: guard.Answers,
     label: str = PREVIOUS,
 ) -> Decision:
-    """Decide for every domain of the play. label: of a generation, or "previous" for the newest that all members have."""
+    """Decide for every domain of the play. label: of a generation, or "previous" for what the last run replaced.
+
+    The last run is one for all domains: one that it did not touch is left alone, whatever it has kept of earlier ones.
+    """
+    wanted = _last_run(_asked(plan, facts), kept) if label == PREVIOUS else label
     domains: dict[str, DomainDecision] = {}
     hosts: dict[str, HostDecision] = {
         host.host: HostDecision(host.host, host.domain, host.address, host.kind)
@@ -80,11 +85,16 @@ def rollback(
         view = look(domain, plan, facts)
         # A host that left the domain since may come back with it.
         here = (*view.here, *(host for host in domain.absent if host in hosts and host in facts and facts[host].known))
-        chosen = _choose(view, here, kept, label)
+        chosen = _choose(view, here, kept, wanted or label)
         maps = {item.nodes for item in chosen.values() if item.nodes}
         nodes = next(iter(maps)) if len(maps) == 1 else ()
-        reasons = list(_refusals(view, plan, facts, kept, chosen, answers, label))
         found = before(view, plan, facts)
+        own = dict.fromkeys(item.label for host in here for item in kept.get(host, ()))
+        if label == PREVIOUS and wanted and wanted not in own and not domain.refused:
+            last = f"; its own last change is run {next(iter(own))}: name it, if that is meant" if own else ""
+            domains[name] = _left_alone(domain, found, f"left alone, run {wanted} did not change it{last}")
+            continue
+        reasons = list(_refusals(view, plan, facts, kept, chosen, answers, label))
         decision = REFUSED if reasons else COORDINATED
         if not reasons and all(_has(facts[host], item) for host, item in chosen.items()):
             decision = UNTOUCHED
@@ -115,6 +125,35 @@ def rollback(
                 hosts[host] = hosts[host]._replace(decision=REFUSED, reason="; ".join(r.message for r in reasons))
     work = any(host.work for host in hosts.values())
     return Decision(domains, hosts, plan.run_id, work, False, 1 if work else 0)
+
+
+def _asked(plan: Plan, facts: t.Mapping[str, Facts]) -> list[str]:
+    """The hosts of domains that could be asked."""
+    return [host for host, found in facts.items() if found.known and plan.hosts[host].domain]
+
+
+def _last_run(hosts: t.Iterable[str], kept: t.Mapping[str, tuple[Generation, ...]]) -> str | None:
+    """The label of the newest generation of any host whose files differ from the present ones."""
+    found = [item for host in hosts for item in kept.get(host, ()) if item.differs]
+    return max(found, key=lambda item: item.saved_at).label if found else None
+
+
+def _left_alone(domain: DomainPlan, found: Before, why: str) -> DomainDecision:
+    expected = tuple(node for node in found.nodes if node in domain.nodes)
+    return DomainDecision(
+        name=domain.name,
+        decision=UNTOUCHED,
+        warnings=(why,),
+        nodes=found.nodes,
+        digest=node_map.digest(found.nodes) if found.nodes else "",
+        unit=(domain.name,),
+        at_quorum_before=found.met,
+        # It is not for a rollback to fail a domain that it has nothing to do with.
+        before=found._replace(met=True),
+        expected=expected,
+        required=_required(domain, len(expected)),
+        rollback=domain.shared.rollback,
+    )
 
 
 def _choose(

@@ -42,6 +42,7 @@ PER_HOST = ("imex_domain", "imex_address", "imex_member_state", "imex_managed_by
 NAMES = (
     *PER_HOST,
     "imex_network",
+    "imex_domain_from_fabric",
     "imex_deployment",
     "imex_order",
     "imex_config",
@@ -180,6 +181,11 @@ def read(host: str, presence: str, get: Get) -> HostSettings | None:
         # Only so that its address can be given a name where a daemon still holds it.
         known = address_of(Reader(host, get))
         return HostSettings(host, presence, UNMANAGED, None, known, None, {}) if known else None
+    if reader.flag("imex_domain_from_fabric"):
+        reader.problem(
+            "not_built",
+            "imex_domain_from_fabric is not built in this release: unset it, and set imex_domain in the inventory",
+        )
     kind = _kind(reader, domain)
     if kind == UNMANAGED:
         return HostSettings(host, presence, kind, domain, address_of(Reader(host, get)), None, {})

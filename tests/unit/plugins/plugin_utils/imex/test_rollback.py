@@ -24,12 +24,12 @@ def listed(host: str, kept: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.An
             {
                 "id": f"{host}-{item['label']}",
                 "label": item["label"],
-                "saved_at": "2026-01-01T00:00:00Z",
+                "saved_at": item.get("at", f"2026-01-01T00:00:{59 - number:02}Z"),
                 "nodes": build.addresses(item["nodes"]),
                 "unit_file_state": "enabled" if item.get("enabled", True) else "disabled",
                 "differs": item.get("differs", True),
             }
-            for item in kept
+            for number, item in enumerate(kept)
         ]
     }
 
@@ -52,6 +52,8 @@ def test_rollback(case: build.Case) -> None:
     assert [reason.code for reason in domain.reasons] == expect.get("codes", [])
     for word in expect.get("says", ()):
         assert word in text
+    for word in expect.get("warns", ()):
+        assert word in " ".join(domain.warnings)
     if "nodes" in expect:
         assert list(domain.nodes) == build.addresses(expect["nodes"])
     if "required" in expect:
