@@ -61,15 +61,15 @@ def _domain(name: str, hosts: t.Sequence[HostSettings], refused: list[Reason]) -
     refused += [problem for host in hosts for problem in host.problems]
     refused += _differences(name, staying)
     refused += _address_faults(name, staying, shared)
-    by_address = {host.address: host.host for host in staying if host.address}
     # keep: where nothing is loaded or configured yet, and for new members, the numeric order is as good as any.
     order = "address" if shared.order == "keep" else shared.order
     nodes = node_map.arrange([host.address for host in staying if host.address], order)
-    members = tuple(by_address[node] for node in nodes if any(host.host == by_address[node] for host in active))
+    places = {node: place for place, node in enumerate(nodes)}
+    members = tuple(host.host for host in sorted(active, key=lambda host: places.get(host.address or "", len(nodes))))
     required, required_nodes, faults = _quorum(name, shared, active, staying)
     return DomainPlan(
         name=name,
-        members=(*members, *(host.host for host in active if host.host not in members)),
+        members=members,
         nodes=nodes,
         maintenance=tuple(host.host for host in staying if host.kind == MAINTENANCE),
         absent=tuple(host.host for host in hosts if host.kind == ABSENT),

@@ -160,6 +160,10 @@ def _domain(domain: DomainDecision, seen: Seen) -> DomainReport:
     nodes = domain.before.nodes if back else domain.nodes
     proved = _proved(domain, seen, outcome)
     expected, required = len(domain.expected), domain.required
+    if outcome == REFUSED and domain.before.nodes:
+        # Measured by the map that it goes on with, not by the plan that was refused.
+        nodes, proved = domain.before.nodes, domain.before.proved
+        expected, required = domain.before.expected, domain.before.required
     if back:
         kept = (node for node in nodes if seen.plan.host_at().get(node) not in people.maintenance)
         expected, required = len(tuple(kept)), domain.before.required

@@ -58,7 +58,11 @@ NAMES = (
     "imex_create_config",
     "imex_driver_path",
     "imex_start_timeout",
+    "imex_stop_timeout",
+    "imex_control_timeout",
     "imex_probe_timeout",
+    "imex_wait_timeout",
+    "imex_keep_generations",
     "imex_owner",
     "imex_group",
     "imex_allow_hostnames",
@@ -73,6 +77,15 @@ WIRE_KEYS = (
     "IMEX_AUTH_ENCRYPTION_MODE",
     "IMEX_GSS_SERVICE_NAME",
 )
+# The least that makes sense: a limit of nothing kills every daemon at its stop, or takes every answer for a late one.
+LEAST = {
+    "imex_start_timeout": 1,
+    "imex_stop_timeout": 1,
+    "imex_control_timeout": 1,
+    "imex_probe_timeout": 0.1,
+    "imex_wait_timeout": 0,
+    "imex_keep_generations": 1,
+}
 CHOICES = {
     "imex_deployment": ("nvlink_domain", "nvlink_partition", "job", "unmanaged"),
     "imex_member_state": ("active", "maintenance", "absent"),
@@ -195,6 +208,9 @@ def read(host: str, presence: str, get: Get) -> HostSettings | None:
             "imex_domain is not set, so it is not known whose member this host is. Set it in the inventory, "
             "or imex_deployment to job or unmanaged",
         )
+    for name, least in LEAST.items():
+        if reader.number(name, float) < least and not any(name in problem.message for problem in reader.problems):
+            reader.problem("bad_variable", f"{name} is {reader.raw(name)}, expected at least {least}")
     config = _config(reader)
     shared = _shared(reader, config)
     # Who leaves needs no address; known, it gives the one a name that daemons still hold.

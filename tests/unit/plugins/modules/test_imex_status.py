@@ -525,7 +525,7 @@ def test_require_that_holds(host: Host) -> None:
 
 def test_require_that_does_not_hold_fails_with_reasons_and_facts(host: Host) -> None:
     host.answer(ONE_DOWN)
-    result = host.call(require="quorum", wait_timeout=0.2, wait_interval=0.05)
+    result = host.call(require="quorum", wait_timeout=3, wait_interval=0.05)
     assert result.rc == 1
     assert "expected a quorum of 4 of 4 members (quorum=all), 3 are READY and connected" in result.msg
     assert f"node_not_connected: not connected with this node: {D} (NEVER_CONNECTED)" in result.msg
