@@ -60,7 +60,8 @@ def refuse_local(own: t.Sequence[str], local: t.Collection[str], nodes: t.Sequen
             "This host's own addresses could not be read, so nobody can say which member it is; nothing was written. Give "
             "local_addresses, or set require_local_address to false."
         )
-    outside = [address for address in sorted(local, key=node_map.numeric_key) if not node_rules.is_loopback(address)]
+    known = sorted(local, key=node_map.numeric_key)
+    outside = [address for address in known if not node_rules.is_loopback(address)] or known
     raise InputError(
         f"nodes cannot be used on this host, nothing was written: none of its own addresses ({shown(outside)}) is among "
         f"{shown(nodes)}. Its daemon would end with 'No matching network interface found'. Correct the list, or the "

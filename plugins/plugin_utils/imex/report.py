@@ -122,7 +122,8 @@ class Seen(t.NamedTuple):
             return _stopped(self.inspected.get(host, Facts(host)))
         for outcomes in (self.back, self.outcomes):
             found = outcomes.get(host, Outcome()).proof
-            if self.decision.hosts[host].work and (found.known or found.state == UNREACHABLE):
+            # Who was only asked again, because others joined, sees them now, unless they were taken back.
+            if (work.work or (work.prove and not self.back_verdict)) and (found.known or found.state == UNREACHABLE):
                 return found
         return self.inspected.get(host, Facts(host))
 
