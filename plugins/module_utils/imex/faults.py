@@ -195,7 +195,7 @@ def _map_reasons(facts: Facts) -> list[Reason]:
         change = compare(held, expected)
         nodes = change.added + change.removed
         if nodes:
-            what = f"of {len(expected)} expected nodes it lacks {len(change.added)}, and it has {len(change.removed)} others"
+            what = f"of {len(expected)} expected nodes it lacks {len(change.added)}, and {len(change.removed)} of its own are not expected"
             reasons.append(
                 Reason(
                     "loaded_differs", f"the daemon runs with another node map: {what}: restart the whole domain", nodes

@@ -70,6 +70,7 @@ def refused_by_members(view: View, plan: Plan, facts: FactsOf, check_mode: bool)
         yield Reason("facts_unknown", f"{host} answers, but could not be inspected: {found.message}", (host,))
     for host in view.here:
         yield from _unit_refusals(host, facts[host], bool(domain.shared.package), check_mode)
+    yield from _address_refusals(view, plan, facts)
     there = len(domain.members) - len(view.lost)
     if domain.members and there < domain.required:
         text = (
@@ -85,6 +86,19 @@ def refused_by_members(view: View, plan: Plan, facts: FactsOf, check_mode: bool)
             )
     if domain.shared.package:
         yield from _package_refusals(view, facts)
+
+
+def _address_refusals(view: View, plan: Plan, facts: FactsOf) -> t.Iterator[Reason]:
+    """Two hosts that the inventory takes for each other: their daemons would find themselves, under the other's name."""
+    for host in view.here:
+        address, own = plan.hosts[host].address or "", facts[host].addresses
+        if own and node_map.is_address(address) and address not in own:
+            whose = next((other for other in view.here if address in facts[other].addresses), "")
+            text = f"{host}: imex_address is {address}, which is none of its own addresses ({enumerate_some(own)})"
+            text += (
+                f" but one of {whose}'s: correct the inventory" if whose else ": correct imex_address, or ansible_host"
+            )
+            yield Reason("address_not_own", text, (host,))
 
 
 def _unit_refusals(host: str, found: Facts, packaged: bool, check_mode: bool) -> t.Iterator[Reason]:
@@ -147,7 +161,7 @@ def _classify(view: View, plan: Plan, facts: FactsOf) -> tuple[str, list[Reason]
     local = tuple(host for host in view.holders if facts[host].pending)
     if local:
         keys = sorted({key for host in local for key, _class in facts[host].pending})
-        text = f"{', '.join(keys)} differ on {enumerate_some(local)}: one member after the other"
+        text = f"{', '.join(keys)} of config.cfg to be changed on {enumerate_some(local)}: one member after the other"
         return LOCAL, [*reasons, Reason("local_config", text, local)], coming + local
     if coming:
         return JOIN, reasons, coming
@@ -173,7 +187,10 @@ def _restart_causes(view: View, plan: Plan, facts: FactsOf) -> list[Reason]:
     changing = tuple(host for host in view.holders if facts[host].pending_shared)
     if changing:
         keys = sorted({key for host in changing for key in facts[host].pending_shared})
-        text = f"domain {name}: {', '.join(keys)} of config.cfg differ on {enumerate_some(changing)}: all members must share them"
+        text = (
+            f"domain {name}: {', '.join(keys)} of config.cfg to be changed on {enumerate_some(changing)}: all members must "
+            "share that"
+        )
         causes.append(Reason("config_changed", text, changing))
     # A stopped member gets its package when it joins.
     packaged = tuple(host for host in view.running if facts[host].change("package"))

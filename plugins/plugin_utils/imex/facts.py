@@ -47,8 +47,8 @@ class Facts(t.NamedTuple):
     """One host as inspected. state: ok, failed (it answered, but with an error), unreachable or missing (never asked).
 
     unit: None where systemd could not be asked; ours: it was this collection that masked the unit; address: the host's
-    own in the map; links: the daemon's own row, as (address, status); peers: what other daemons answered this host's
-    control tool; pending: config keys in which the running daemon differs from the plan, as (key, class); ports: of
+    own in the map; addresses: all that the host has; links: the daemon's own row, as (address, status); peers: what other
+    daemons answered this host's control tool; pending: config keys in which the running daemon differs from the plan, as (key, class); ports: of
     config.cfg, server and command; timestamp: when the control tool made the answer, as it says it.
     """
 
@@ -79,6 +79,7 @@ class Facts(t.NamedTuple):
     log: tuple[str, ...] = ()
     timestamp: str = ""
     peers: tuple[Peer, ...] = ()
+    addresses: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -221,6 +222,7 @@ def facts(host: str, result: t.Any, alive: bool = True) -> Facts:
         ),
         timestamp=_word(_map(result, "domain").get("timestamp")),
         peers=tuple(_peers(result)),
+        addresses=_addresses(result.get("local_addresses")),
     )
 
 

@@ -70,8 +70,8 @@ def status_result(host: str, words: t.Mapping[str, t.Any], default: t.Sequence[s
 
     unreachable, failed: a message. file: the configured map (default: as planned). run: the loaded map, true for that of
     the file, null for a stopped unit. source, in_sync: how the loaded map is known. links: state of a connection by peer,
-    CONNECTED where not named. peers: maps of other daemons as they say it. ready, unit, pending, config_changes, changes
-    (host_changes), driver, version, ports.
+    CONNECTED where not named. own: the host's addresses. peers: maps of other daemons as they say it. ready, unit,
+    pending, config_changes, changes (host_changes), driver, version, ports.
     """
     if "unreachable" in words:
         return {"unreachable": True, "msg": words["unreachable"], "changed": False}
@@ -136,7 +136,7 @@ def status_result(host: str, words: t.Mapping[str, t.Any], default: t.Sequence[s
             {"what": what, "path": "x", "before": before, "after": after}
             for what, before, after in words.get("changes", ())
         ],
-        "local_addresses": [address(host)],
+        "local_addresses": addresses(words.get("own", [host])),
         "versions": {"daemon": words.get("version", "570.1"), "driver": words.get("driver", "570.1")},
         "ports": words.get("ports", {"server": 50000, "command": 50005}),
         "log": words.get("log", []),
