@@ -152,7 +152,7 @@ def make_facts(case: Case, made: records.Plan, key: str = "status") -> dict[str,
         elif planned.contact:
             own = made.domains.get(planned.domain or "")
             default = own.nodes if own and planned.kind == records.MEMBER else ()
-            words = {**case.get("status", {}), **case["hosts"][host].get(key, {})}
+            words = {"own": [planned.address or host], **case.get("status", {}), **case["hosts"][host].get(key, {})}
             if planned.kind != records.MEMBER and "run" not in words:
                 words["run"] = None
             found[host] = facts.facts(host, status_result(host, words, default))
