@@ -109,8 +109,12 @@ class Host:
         ).stdout.strip()
 
     def end(self) -> None:
-        command = [str(BIN / "systemctl"), "--no-block", "kill", "--signal=SIGKILL", UNIT]
-        subprocess.run(command, env=dict(os.environ, SYSTEMCTL_ROOT=str(self.units)), capture_output=True, check=False)
+        """Leave no daemon behind, nor a start that would bring one yet."""
+        environment = dict(os.environ, SYSTEMCTL_ROOT=str(self.units))
+        for verb in (["kill", "--signal=SIGKILL"], ["stop"]):
+            subprocess.run(
+                [str(BIN / "systemctl"), *verb, UNIT], env=environment, capture_output=True, check=False, timeout=60
+            )
 
 
 Domain = t.Callable[[int], "list[Host]"]
