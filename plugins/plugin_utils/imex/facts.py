@@ -158,6 +158,12 @@ def step(result: t.Any) -> Step:
     if not isinstance(result, t.Mapping) or result.get("skipped"):
         return Step()
     message = str(result.get("msg") or "")
+    said = str(result.get("module_stderr") or result.get("module_stdout") or "").strip()
+    if said and result.get("failed"):
+        # Where no module ran at all, only this tells why; most often there is no such Python interpreter.
+        message = (
+            f"{message} (exit status {result.get('rc')}: {said.splitlines()[-1][:200]}; see ansible_python_interpreter)"
+        )
     if result.get("unreachable"):
         return Step(UNREACHABLE, False, message or "the host cannot be reached")
     state = FAILED if result.get("failed") else OK

@@ -58,7 +58,7 @@ def _domain(name: str, hosts: t.Sequence[HostSettings], refused: list[Reason]) -
     active = [host for host in staying if host.kind == MEMBER]
     # With nobody left the settings of those who leave count.
     shared = _shared((active or staying or list(hosts))[0])
-    refused += [problem for host in hosts for problem in host.problems]
+    refused += _together([problem for host in hosts for problem in host.problems])
     refused += _differences(name, staying)
     refused += _address_faults(name, staying, shared)
     # keep: where nothing is loaded or configured yet, and for new members, the numeric order is as good as any.
@@ -81,6 +81,15 @@ def _domain(name: str, hosts: t.Sequence[HostSettings], refused: list[Reason]) -
         required_nodes=required_nodes,
         shared=shared,
     )
+
+
+def _together(problems: t.Sequence[Reason]) -> list[Reason]:
+    """What is wrong with many hosts in the same words is said once: a bad value of a group is one mistake."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for problem in problems:
+        host, _colon, text = problem.message.partition(": ")
+        alike.setdefault((problem.code, text), []).append(host)
+    return [Reason(code, f"{enumerate_some(hosts, 3)}: {text}", tuple(hosts)) for (code, text), hosts in alike.items()]
 
 
 def _shared(host: HostSettings) -> Shared:
