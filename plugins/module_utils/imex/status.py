@@ -168,6 +168,11 @@ def _checked(request: Request) -> tuple[Request, list[str]]:
         raise InputError(
             f"gather asks for {', '.join(later)}, which is not built in this release; built are: {', '.join(BUILT)}"
         )
+    if request.control_timeout <= 0 or request.wait_timeout < 0 or request.wait_interval < 0:
+        raise InputError(
+            f"control_timeout is {request.control_timeout:g}, wait_timeout {request.wait_timeout:g}, wait_interval "
+            f"{request.wait_interval:g}: expected more than 0 for the first, and nothing negative"
+        )
     needed = {"ready": ("daemon",), "quorum": ("domain",)}.get(request.require, ())
     if not set(gather) & {"daemon", "domain"} or request.require == "quorum":
         gather += [word for word in needed if word not in gather]

@@ -119,7 +119,7 @@ def _summary(facts: Facts, word: str, reasons: t.Sequence[Reason]) -> str:
     if word not in ("healthy", "degraded"):
         return f"{word}: {faults[0].message}" + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
     if facts.domain is None or facts.quorum is None:
-        line = f"{word}: the local daemon says {facts.state}"
+        line = f"{word}: the local daemon says {facts.state or 'nothing'}"
         line += "" if facts.domain_asked else " (the domain was not asked)"
     else:
         words = [facts.domain.state or "no state"]

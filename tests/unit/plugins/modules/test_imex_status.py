@@ -778,3 +778,11 @@ def test_host_changes_of_a_host_as_planned(host: Host) -> None:
     planned["unit"].update(dropin=False, enabled=False, masked=True)
     found = [(change["what"], change["after"]) for change in host.call(planned=planned).data["host_changes"]]
     assert found == [("dropin", "absent"), ("enabled", False), ("masked", True)]
+
+
+@pytest.mark.parametrize("option", ["control_timeout", "wait_timeout", "wait_interval"])
+def test_negative_limits_are_refused(host: Host, option: str) -> None:
+    result = host.call(**{option: -1})
+    assert result.rc == 1
+    assert option in result.msg
+    assert host.calls("nvidia-imex-ctl") == []
