@@ -57,6 +57,7 @@ def examine(domain: DomainPlan, plan: Plan, facts: FactsOf, check_mode: bool = F
     refusals += _cut_refusal(view, decision)
     refusals += _removal_refusal(view, facts)
     refusals += _mute_refusal(view, facts, decision)
+    refusals += _port_refusal(view, plan, facts, decision)
     if refusals:
         return Finding(view, REFUSED, tuple(refusals), (), found)
     return Finding(view, decision, tuple(reasons), tuple(_warnings(view, plan, facts, decision, found)), found, full)
@@ -228,6 +229,24 @@ def _mute_refusal(view: View, facts: FactsOf, decision: str) -> t.Iterator[Reaso
                 "mend the control tool there first"
             )
             yield Reason("facts_unknown", text, (host,))
+
+
+def _port_refusal(view: View, plan: Plan, facts: FactsOf, decision: str) -> t.Iterator[Reason]:
+    """Members that would be started on different ports: they never connect, and the plan cannot see what it does not set."""
+    if decision not in (JOIN, LOCAL, COORDINATED):
+        return
+    for place, key in enumerate(("SERVER_PORT", "IMEX_CMD_PORT")):
+        having: dict[int, list[str]] = {}
+        for host in view.here:
+            if key not in (plan.hosts[host].planned.get("config") or {}) and facts[host].ports:
+                having.setdefault(facts[host].ports[place], []).append(host)
+        if len(having) > 1:
+            said = "; ".join(f"{port} on {enumerate_some(hosts, 4)}" for port, hosts in having.items())
+            text = (
+                f"domain {view.domain.name}: {key} of config.cfg is not the same on all members ({said}), so they would not "
+                "connect: set it in imex_config"
+            )
+            yield Reason("ports_differ", text, tuple(host for hosts in having.values() for host in hosts))
 
 
 def _removal_refusal(view: View, facts: FactsOf) -> t.Iterator[Reason]:
