@@ -7,10 +7,18 @@
 from __future__ import annotations
 
 import contextlib
+import grp
 import os
+import pwd
+import re
 import typing as t
 
+from .errors import InputError
+
 LOCK_TIMEOUT = 60.0
+# Octal, or symbolic as u=rw,go=r.
+CHANGE = "[ugoa]*[-+=](?:[rwxXst]*|[ugo])"
+MODE = f"(?:0o)?[0-7]{{1,5}}|{CHANGE}(?:,{CHANGE})*"
 
 
 def local_addresses(params: t.Mapping[str, t.Any]) -> tuple[str, ...]:
@@ -29,6 +37,22 @@ def lock(module: t.Any) -> t.ContextManager[None]:
     from .imex import host_writes
 
     return host_writes.lock(module.params["run_dir"], module.params["config_path"], LOCK_TIMEOUT)
+
+
+def check_attributes(params: t.Mapping[str, t.Any]) -> None:
+    """Raise InputError for an owner, group or mode that cannot be given to a file, before anything is written."""
+    for option, database, look_up in (("owner", "user", pwd.getpwnam), ("group", "group", grp.getgrnam)):
+        word = params[option]
+        if word is None or word.isdigit():
+            continue
+        try:
+            look_up(word)
+        except KeyError as exc:
+            text = f"{option} is {word!r}, but this host has no such {database}; nothing was written."
+            raise InputError(text) from exc
+    mode = params["mode"]
+    if isinstance(mode, str) and not re.fullmatch(MODE, mode):
+        raise InputError(f"mode is {mode!r}, expected something like 0644 or u=rw,go=r; nothing was written.")
 
 
 def set_attributes(module: t.Any, paths: t.Iterable[str], diffs: list[dict[str, t.Any]]) -> bool:

@@ -436,6 +436,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     from ansible_collections.hpc.fabric.plugins.module_utils.imex import host_files
 
     params = module.params
+    module_files.check_attributes(params)
     wanted = wanted_of(params, module.check_mode)
     observed = host_files.observe(
         params["service"],

@@ -38,11 +38,17 @@ class Reach(t.NamedTuple):
 
 
 def reach(deployment: Deployment, wanted: Wanted, spec: str, port: int | None, timeout: float, found: Found) -> Reach:
-    """Ask every member of the new map for an answer on the network. Raises InputError for a spec that none can meet.
+    """Ask every member of the new map for an answer on the network. Raises InputError for a spec that none can meet, a
+    port that is none, and no time.
 
     port: None for the SERVER_PORT that config.cfg will have.
     """
     needed = required(spec, len(deployment.nodes)) if deployment.nodes else 0
+    # The system would take a port that is none for another one.
+    if port is not None and not 0 < port < 65536:
+        raise InputError(f"probe_port is {port}, expected a port from 1 to 65535.")
+    if timeout <= 0:
+        raise InputError(f"probe_timeout is {timeout:g}, expected seconds above 0.")
     if port is None:
         text = deployment.config_text_after or found.config_text or ""
         port = int(config_file.value(config_file.parse(text, found.config_path).values, "SERVER_PORT"))

@@ -302,6 +302,12 @@ def test_node_file_named_in_config(host: Host) -> None:
         ({"state": "empty", "nodes": [A]}, ["state is empty, but nodes has 1 entries"]),
         ({}, ["nodes"]),
         ({"nodes": [A, D], "reachable": "9"}, ["9"]),
+        ({"nodes": [A, D], "reachable": "all", "probe_port": 99999}, ["probe_port is 99999", "65535"]),
+        ({"nodes": [A, D], "reachable": "all", "probe_port": 0}, ["probe_port is 0"]),
+        ({"nodes": [A, D], "reachable": "all", "probe_timeout": -1}, ["probe_timeout is -1"]),
+        ({"nodes": [A, D], "owner": "no-such-user"}, ["owner is 'no-such-user'", "no such user"]),
+        ({"nodes": [A, D], "group": "no-such-group"}, ["group is 'no-such-group'", "no such group"]),
+        ({"nodes": [A, D], "mode": "9999"}, ["mode is '9999'", "0644"]),
     ],
 )
 @pytest.mark.parametrize("check", [True, False], ids=["check", "real"])
