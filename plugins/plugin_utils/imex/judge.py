@@ -159,6 +159,12 @@ def _rows(
             why[address] = "it runs another map" if found.running else found.summary or "its daemon does not run"
         elif found.row is None:
             why[address] = found.summary or "its daemon gave no row of its own"
+        elif work.start and found.unit is not None and found.unit.starting:
+            # It may say READY, but systemd ends it when the time for its start is over, and starts it anew.
+            why[address] = (
+                f"its daemon is {found.daemon_state or 'there'}, but {found.unit.unit} is still {found.unit.active_state}: a "
+                "start that does not end is killed (DAEMONIZE=0 under a unit of Type=forking?)"
+            )
         else:
             rows[address] = found.row
             if not found.row.ready:
