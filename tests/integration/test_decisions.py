@@ -112,7 +112,7 @@ def test_local_key_stops_at_the_first_member_that_does_not_come_back(site):
     bed.by_hand(bed.nodes)
     before = bed.starts()
     bed["node2"].fail_when("^LOG_LEVEL=3", exit_at_start={"code": 1, "text": "no such level here"})
-    site.inventory({"rack1": bed.nodes}, imex_config={"IMEX_CMD_ENABLED": 1, "LOG_LEVEL": 3})
+    site.inventory({"rack1": bed.nodes}, imex_config={"IMEX_CMD_ENABLED": 1, "LOG_LEVEL": 3}, imex_wait_timeout=8)
     run = site.rollout()
     assert run.rc != 0
     assert run.decided() == "local"
