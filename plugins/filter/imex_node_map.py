@@ -11,7 +11,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import InputError
-from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map, node_rules
 from ansible_collections.hpc.fabric.plugins.plugin_utils.imex import settings
 
 
@@ -47,7 +47,7 @@ def imex_node_map(
         raise AnsibleFilterError(f"imex_node_map: {'; '.join(problems)}.")
     policy = node_map.Policy(allow_hostnames, allow_loopback_addresses, allow_documentation_addresses)
     try:
-        return list(node_map.build(node_map.arrange(entries, str(order), list(known)), policy, what="hosts").nodes)
+        return list(node_rules.build(node_map.arrange(entries, str(order), list(known)), policy, what="hosts").nodes)
     except InputError as exc:
         raise AnsibleFilterError(f"imex_node_map: {exc}") from exc
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How files.replace and files.locked work; apart, since most calls of a module write nothing."""
+"""Replace files in one step, and lock; apart, since most calls of a module write nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ TEMPORARY = ".hpc-fabric-"
 
 
 def replace(path: str, data: bytes, mode: int | None = None, uid: int | None = None, gid: int | None = None) -> None:
-    """See files.replace."""
+    """Put data in the place of a file in one step: at any moment the old or the new content is there, whole.
+
+    What is not given (mode, owner, extended attributes such as the SELinux label) is taken from the old file; a new
+    one gets DEFAULT_MODE. What an interrupted writer of the same file left behind is removed. Raises FileError; the old
+    file is then untouched.
+    """
     folder, name = os.path.split(os.path.abspath(path))
     temporary = ""
     handle = -1
@@ -108,7 +113,10 @@ def copy_attributes(path: str, handle: int) -> None:
 
 @contextlib.contextmanager
 def locked(path: str, timeout: float = 30.0) -> t.Iterator[None]:
-    """See files.locked."""
+    """Hold an exclusive lock on the file path, which is created and stays. Raises FileError after timeout seconds.
+
+    The lock ends with its holder, however that ends. The file holds the holder's process id, for the error message.
+    """
     ensure_folder(os.path.dirname(os.path.abspath(path)))
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

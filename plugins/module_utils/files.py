@@ -2,14 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whole files: read with limits, replace in one step, remove, lock."""
+"""Whole files: read with limits, remove. What replaces and locks them is in atomic.py."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-import typing as t
 
 from .errors import FileError, InputError
 
@@ -145,18 +144,6 @@ def sync_folder(path: str) -> None:
         os.close(handle)
 
 
-def replace(path: str, data: bytes, mode: int | None = None, uid: int | None = None, gid: int | None = None) -> None:
-    """Put data in the place of a file in one step: at any moment the old or the new content is there, whole.
-
-    What is not given (mode, owner, extended attributes such as the SELinux label) is taken from the old file; a new
-    one gets DEFAULT_MODE. What an interrupted writer of the same file left behind is removed. Raises FileError; the old
-    file is then untouched.
-    """
-    from . import atomic
-
-    atomic.replace(path, data, mode, uid, gid)
-
-
 def remove(path: str) -> bool:
     """Remove a file; False when there was none."""
     try:
@@ -167,16 +154,6 @@ def remove(path: str) -> bool:
     except OSError as exc:
         raise failure("remove", path, exc) from exc
     return True
-
-
-def locked(path: str, timeout: float = 30.0) -> t.ContextManager[None]:
-    """Hold an exclusive lock on the file path, which is created and stays. Raises FileError after timeout seconds.
-
-    The lock ends with its holder, however that ends. The file holds the holder's process id, for the error message.
-    """
-    from . import atomic
-
-    return atomic.locked(path, timeout)
 
 
 def changed_at(*paths: str) -> float | None:

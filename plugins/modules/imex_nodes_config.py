@@ -384,6 +384,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.hpc.fabric.plugins.module_utils import module_files
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import FabricError
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import deployment, node_map
+from ansible_collections.hpc.fabric.plugins.module_utils.imex.wanted import Found, Wanted
 from ansible_collections.hpc.fabric.plugins.module_utils.module_options import common_options
 
 # What stopping the unit needs.
@@ -414,8 +415,8 @@ def options() -> dict[str, dict[str, t.Any]]:
     }
 
 
-def wanted_of(params: dict[str, t.Any], check_mode: bool) -> deployment.Wanted:
-    return deployment.Wanted(
+def wanted_of(params: dict[str, t.Any], check_mode: bool) -> Wanted:
+    return Wanted(
         state=params["state"],
         nodes=tuple(params["nodes"] or ()),
         order=params["order"],
@@ -473,7 +474,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     return result
 
 
-def write(module: AnsibleModule, plan: deployment.Deployment, found: deployment.Found) -> dict[str, t.Any]:
+def write(module: AnsibleModule, plan: deployment.Deployment, found: Found) -> dict[str, t.Any]:
     """Everything that touches the host, in the order in which a failure does the least harm."""
     from ansible_collections.hpc.fabric.plugins.module_utils.imex import host_writes
 

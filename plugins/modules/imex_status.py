@@ -822,6 +822,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import FabricError
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import status
+from ansible_collections.hpc.fabric.plugins.module_utils.imex.look import Request
 from ansible_collections.hpc.fabric.plugins.module_utils.module_options import common_options
 
 GATHER = [*status.BUILT, *status.LATER, "all"]
@@ -892,7 +893,7 @@ def options() -> dict[str, dict[str, t.Any]]:
 def main() -> None:
     module = AnsibleModule(argument_spec=options(), supports_check_mode=True)
     try:
-        result, failure = status.run(status.Request(**module.params))
+        result, failure = status.run(Request(**module.params))
     except FabricError as exc:
         module.fail_json(msg=str(exc))
     for warning in result.pop("warnings"):

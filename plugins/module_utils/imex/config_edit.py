@@ -28,7 +28,11 @@ def refuse_unclear(found: ConfigFile, path: str) -> None:
 
 
 def edit(text: str, wanted: t.Mapping[str, str], path: str) -> Edited:
-    """See config_file.edit."""
+    """Give keys their values and keep every other byte: comments, blanks around "=", line ends, a missing final newline.
+
+    A key that is not in the file is appended once, with the line ends that the file has. wanted: values by normalise().
+    Raises InputError where the file has a key twice or a line that is neither KEY=VALUE nor a comment.
+    """
     refuse_unclear(parse(text, path), path)
     bom = text[: len(text) - len(text.lstrip("\ufeff"))]
     lines = text[len(bom) :].split("\n")
@@ -55,7 +59,7 @@ def edit(text: str, wanted: t.Mapping[str, str], path: str) -> Edited:
 
 
 def normalise(wanted: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """See config_file.normalise."""
+    """Values as YAML gives them (true, 50000, null, text) to the text of config.cfg. Raises InputError."""
     from .config_rules import KNOWN
 
     result: dict[str, str] = {}

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""config.cfg of the IMEX daemon: KEY=VALUE lines and # comment lines (reference 1.5)."""
+"""config.cfg of the IMEX daemon: KEY=VALUE lines and # comment lines (reference 1.5).
+
+config_edit.py gives keys their values, config_rules.py judges the whole.
+"""
 
 from __future__ import annotations
 
@@ -102,17 +105,6 @@ def parse(text: str, path: str) -> ConfigFile:
     return ConfigFile(values, duplicates, tuple(problems), tuple(warnings))
 
 
-def edit(text: str, wanted: t.Mapping[str, str], path: str) -> Edited:
-    """Give keys their values and keep every other byte: comments, blanks around "=", line ends, a missing final newline.
-
-    A key that is not in the file is appended once, with the line ends that the file has. wanted: values by normalise().
-    Raises InputError where the file has a key twice or a line that is neither KEY=VALUE nor a comment.
-    """
-    from . import config_edit
-
-    return config_edit.edit(text, wanted, path)
-
-
 def key_class(key: str) -> str:
     """local: may differ between members; domain: all alike, so a change restarts all. Unknown keys are domain."""
     return "local" if key.startswith(("LOG_", "STATS_")) or key == "IMEX_NODE_DISCONNECTED_GRACE_TIME" else "domain"
@@ -132,27 +124,3 @@ def digest(values: t.Mapping[str, str]) -> str:
     """The identity of a configuration; the order of the keys does not matter."""
     lines = "".join(f"{key}={values[key]}\n" for key in sorted(values))
     return "sha256:" + hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def normalise(wanted: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """Values as YAML gives them (true, 50000, null, text) to the text of config.cfg. Raises InputError."""
-    from . import config_edit
-
-    return config_edit.normalise(wanted)
-
-
-def check(
-    values: t.Mapping[str, str],
-    limits: Limits = NO_LIMITS,
-    given: t.Collection[str] | None = None,
-    *,
-    what: str = "config",
-) -> tuple[str, ...]:
-    """Judge a whole configuration. Returns warnings, raises InputError for what cannot work.
-
-    given: keys that the caller sets; a bad value of another key, which the daemon lives with up to now, is a warning.
-    None: all are given.
-    """
-    from . import config_rules
-
-    return config_rules.check(values, limits, given, what=what)

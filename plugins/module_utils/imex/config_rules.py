@@ -72,7 +72,11 @@ def check(
     *,
     what: str = "config",
 ) -> tuple[str, ...]:
-    """See config_file.check."""
+    """Judge a whole configuration. Returns warnings, raises InputError for what cannot work.
+
+    given: keys that the caller sets; a bad value of another key, which the daemon lives with up to now, is a warning.
+    None: all are given.
+    """
     faults: list[str] = []
     warnings: list[str] = []
     for key in values:

@@ -54,7 +54,9 @@ def query_domain(
         ended = _run(base, max(deadline - time.monotonic(), 0.1))
     try:
         if "{" not in ended.stdout and "Domain State" in ended.stdout:
-            return answer.parse_table(ended.stdout, local_addresses)
+            from . import table
+
+            return table.parse(ended.stdout, local_addresses)
         return answer.parse_json(ended.stdout, local_addresses)
     except ControlError as exc:
         raise _failure(base, ended) or exc from None

@@ -77,9 +77,11 @@ def read_record(run_dir: str, service: str) -> StartRecord | None:
 
 def write_record(run_dir: str, service: str, record: StartRecord) -> None:
     """Note what was loaded (mode 0600, replaced in one step). Raises FileError."""
+    from .. import atomic
+
     files.ensure_folder(run_dir)
     data = (json.dumps(record._asdict(), indent=1) + "\n").encode()
-    files.replace(record_path(run_dir, service), data, mode=0o600)
+    atomic.replace(record_path(run_dir, service), data, mode=0o600)
 
 
 def loaded(

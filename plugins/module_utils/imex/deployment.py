@@ -13,63 +13,11 @@ import typing as t
 
 from ..errors import InputError
 from . import config_file, node_map
+from .wanted import Found, Reason, Wanted
 
 if t.TYPE_CHECKING:
     from .daemon import Loaded
     from .unit import Unit
-
-
-class Wanted(t.NamedTuple):
-    """What the caller asks for. nodes, config: as given; max_removed, start_timeout: None for no limit.
-
-    local_addresses: of this host, canonical or not; check_mode: nothing will be written, so what another step of the same
-    run brings may still be missing.
-    """
-
-    state: str = "present"
-    nodes: tuple[str, ...] = ()
-    order: str = "given"
-    config: tuple[tuple[str, t.Any], ...] = ()
-    create_config: bool = True
-    policy: node_map.Policy = node_map.Policy()
-    require_local_address: bool = True
-    max_removed: int | None = None
-    local_addresses: tuple[str, ...] = ()
-    start_timeout: float | None = None
-    check_mode: bool = False
-
-
-class Found(t.NamedTuple):
-    """What the host has. A text is None where there is no file; unit is None where systemd could not be asked.
-
-    mismatch: node_map or version where the daemon's own row says so; names: what the host names among the wanted nodes
-    resolve to here; version: of the daemon or the driver, None when not known.
-    """
-
-    nodes_path: str
-    config_path: str
-    nodes_text: str | None = None
-    config_text: str | None = None
-    unit: Unit | None = None
-    loaded: Loaded | None = None
-    mismatch: str = ""
-    ephemeral: tuple[int, int] | None = None
-    reserved: tuple[tuple[int, int], ...] = ()
-    names: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    version: str | None = None
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def running(self) -> bool | None:
-        """Whether there is a daemon that has read its files; None when systemd could not be asked."""
-        return None if self.unit is None else self.unit.running or self.unit.starting
-
-
-class Reason(t.NamedTuple):
-    """Why a restart is required; code is one of the documented words."""
-
-    code: str
-    message: str
 
 
 class Deployment(t.NamedTuple):
@@ -131,7 +79,9 @@ def change_result(change: config_file.ConfigChange) -> dict[str, t.Any]:
 
 def assess(wanted: Wanted, found: Found) -> Deployment:
     """Compare what is wanted with what was found. Pure; raises InputError for what is to be refused."""
-    values = config_file.normalise(dict(wanted.config))
+    from . import config_edit
+
+    values = config_edit.normalise(dict(wanted.config))
     before = node_map.parse(found.nodes_text or "", found.nodes_path)
     loaded_nodes = found.loaded.nodes if found.loaded else None
     nodes = plan_nodes(wanted, found, before.nodes, loaded_nodes)
@@ -190,7 +140,9 @@ def plan_nodes(
             "nodes is empty, nothing was written: a daemon cannot start without a list. Use state=empty where no daemon is "
             "wanted."
         )
-    built = node_map.build(wanted.nodes, wanted.policy).nodes
+    from . import node_rules
+
+    built = node_rules.build(wanted.nodes, wanted.policy).nodes
     if any(not node_map.is_address(node) for node in built):
         from .refusals import check_names
 
@@ -240,7 +192,9 @@ def plan_config(wanted: Wanted, found: Found, values: dict[str, str]) -> tuple[c
     if wanted.state == "empty" and not values:
         # Nothing of the file is used, so a fault in it does not keep a daemon from being stopped.
         return config_file.Edited(text or "", ()), warnings
-    edited = config_file.edit(text or "", values, path)
+    from . import config_edit, config_rules
+
+    edited = config_edit.edit(text or "", values, path)
     parsed = config_file.parse(edited.text, path)
     named = config_file.value(parsed.values, "IMEX_NODE_CONFIG_FILE")
     if named != found.nodes_path:
@@ -257,7 +211,7 @@ def plan_config(wanted: Wanted, found: Found, values: dict[str, str]) -> tuple[c
     if timeout is None and found.unit is not None:
         timeout = found.unit.start_timeout
     limits = config_file.Limits(timeout, found.ephemeral, found.reserved)
-    return edited, warnings + parsed.warnings + config_file.check(parsed.values, limits, tuple(values), what=path)
+    return edited, warnings + parsed.warnings + config_rules.check(parsed.values, limits, tuple(values), what=path)
 
 
 def plan_unit(unit: Unit | None) -> tuple[str, ...]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import typing as t
 
 if t.TYPE_CHECKING:
-    from .host import Local
-    from .status import Request
-    from .verdict import Facts
+    from .look import Facts, Local, Request
 
 
 def add(
@@ -77,8 +75,8 @@ def _log(
     result: dict[str, t.Any], request: Request, local: Local, facts: Facts, warnings: list[str]
 ) -> list[dict[str, t.Any]]:
     from . import trouble
+    from .look import Reason
     from .node_map import canonical
-    from .verdict import Reason
 
     found = trouble.read_log(request, local, facts)
     if found.note:

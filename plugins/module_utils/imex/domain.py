@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The answer of nvidia-imex-ctl -N: every node of a domain and its connections (reference 2.3 to 2.5)."""
+"""The answer of nvidia-imex-ctl -N: every node of a domain and its connections (reference 2.3 to 2.5).
+
+The text table of tools that know no JSON is read in table.py.
+"""
 
 from __future__ import annotations
 
@@ -132,13 +135,6 @@ def parse_json(text: str, local_addresses: t.Collection[str]) -> Domain:
             )
         )
     return Domain(_word(data.get("status")), _word(data.get("timestamp")), tuple(sorted(nodes)))
-
-
-def parse_table(text: str, local_addresses: t.Collection[str]) -> Domain:
-    """Read the text table of nvidia-imex-ctl -N (570.86 to 595). Raises ControlError (kind unreadable)."""
-    from . import table
-
-    return table.parse(text, local_addresses)
 
 
 def unreadable(what: str, text: str) -> ControlError:

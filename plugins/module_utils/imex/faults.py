@@ -10,9 +10,9 @@ import typing as t
 
 from .daemon import NOTHING
 from .domain import Domain, Node
+from .look import Facts, Reason, answered
 from .node_map import canonical, compare
 from .unit import Unit
-from .verdict import Facts, Reason, answered
 from .words import CONNECTED, READY, UNAVAILABLE
 
 # Words of a daemon that is on its way to READY (reference 2.3).

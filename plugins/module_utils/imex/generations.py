@@ -109,6 +109,8 @@ def save(
     """
     if not run_id.strip() or len(run_id) > 200 or re.search(r"[\x00-\x1f\x7f]", run_id):
         raise InputError(f"{run_id!r} cannot be the label of a generation, expected 1 to 200 printable characters.")
+    from .. import atomic
+
     root = os.path.join(state_dir, FOLDER)
     files.ensure_folder(root, 0o700)
     clean(root)
@@ -132,7 +134,7 @@ def save(
             "unit_file_state": unit_file_state,
             "files": [item._asdict() for item in stored],
         }
-        files.replace(os.path.join(folder, MANIFEST), (json.dumps(manifest, indent=1) + "\n").encode(), 0o600)
+        atomic.replace(os.path.join(folder, MANIFEST), (json.dumps(manifest, indent=1) + "\n").encode(), 0o600)
         os.rename(folder, os.path.join(root, name))
         files.sync_folder(root)
     except OSError as exc:
@@ -150,8 +152,10 @@ def keep_file(folder: str, role: str, path: str) -> Stored:
         raise files.failure("read", path, exc) from exc
     if stat.S_ISLNK(status.st_mode):
         raise FileError(f"Cannot save {path}: it is a symbolic link, expected a regular file or none.", path)
+    from .. import atomic
+
     data = files.read_bytes(path, files.PLAIN_LIMIT) or b""
-    files.replace(os.path.join(folder, NAMES[role]), data, 0o600)
+    atomic.replace(os.path.join(folder, NAMES[role]), data, 0o600)
     mode = stat.S_IMODE(status.st_mode)
     return Stored(role, path, True, mode, status.st_uid, status.st_gid, hashlib.sha256(data).hexdigest())
 
@@ -250,6 +254,8 @@ def restore(state_dir: str, wanted: str) -> tuple[str, ...]:
 
 def write(planned: t.Iterable[Change]) -> tuple[str, ...]:
     """Make the changes and return their paths."""
+    from .. import atomic
+
     done = []
     for change in planned:
         stored = change.stored
@@ -257,7 +263,7 @@ def write(planned: t.Iterable[Change]) -> tuple[str, ...]:
             files.remove(stored.path)
         else:
             files.ensure_folder(os.path.dirname(stored.path))
-            files.replace(stored.path, change.after, stored.mode, stored.uid, stored.gid)
+            atomic.replace(stored.path, change.after, stored.mode, stored.uid, stored.gid)
         done.append(stored.path)
     return tuple(done)
 

@@ -12,26 +12,9 @@ import typing as t
 from .. import files
 from ..errors import FileError
 from . import config_file, node_map
-from .verdict import Reason
-
-if t.TYPE_CHECKING:
-    from .status import Request
-
+from .look import Local, Reason, Request
 
 UNREADABLE = ("config_unreadable", "node_map_unreadable")
-
-
-class Local(t.NamedTuple):
-    """What this host's files say. A text is None where there is no file or it cannot be read (then found says so)."""
-
-    config_text: str | None
-    values: dict[str, str]
-    nodes_path: str
-    nodes_text: str | None
-    nodes: tuple[str, ...]
-    changed_at: float | None
-    addresses: tuple[str, ...]
-    found: tuple[Reason, ...]
 
 
 def read_local(request: Request) -> Local:

@@ -12,7 +12,8 @@ import typing as t
 from .. import files
 from ..errors import ControlError, InputError, UnitError
 from . import config_file, node_map
-from .deployment import Deployment, Found, Wanted
+from .deployment import Deployment
+from .wanted import Found, Wanted
 
 if t.TYPE_CHECKING:
     from .daemon import StartRecord
@@ -62,8 +63,10 @@ def observe(
 
 def nodes_path_of(wanted: Wanted, config_path: str, nodes_config_path: str | None, config_text: str | None) -> str:
     """Where the node map belongs: as the option says, else config.cfg as it will be, else the documented default."""
+    from . import config_edit
+
     values = config_file.parse(config_text or "", config_path).values
-    values.update(config_file.normalise(dict(wanted.config)))
+    values.update(config_edit.normalise(dict(wanted.config)))
     path = nodes_config_path or config_file.value(values, "IMEX_NODE_CONFIG_FILE")
     if not path.startswith("/") or os.path.abspath(path) == os.path.abspath(config_path):
         raise InputError(

@@ -11,18 +11,21 @@ import typing as t
 
 from .. import files
 from ..errors import FabricError
-from .deployment import Deployment, Found
+from .deployment import Deployment
+from .wanted import Found
 
 LOCK = "imex.lock"
 
 
 def lock(run_dir: str, config_path: str, timeout: float) -> t.ContextManager[None]:
     """The lock under which files are read, judged and written; beside config.cfg where run_dir cannot be used."""
+    from .. import atomic
+
     try:
         files.ensure_folder(run_dir)
     except FabricError:
-        return files.locked(os.path.join(os.path.dirname(config_path), f".{LOCK}"), timeout)
-    return files.locked(os.path.join(run_dir, LOCK), timeout)
+        return atomic.locked(os.path.join(os.path.dirname(config_path), f".{LOCK}"), timeout)
+    return atomic.locked(os.path.join(run_dir, LOCK), timeout)
 
 
 def apply(deployment: Deployment, found: Found) -> None:
@@ -30,13 +33,15 @@ def apply(deployment: Deployment, found: Found) -> None:
 
     A unit that is to be stopped must be stopped before, since its daemon must not start with half of it. Raises FileError.
     """
+    from .. import atomic
+
     for path, text in (
         (found.config_path, deployment.config_text_after),
         (found.nodes_path, deployment.nodes_text_after),
     ):
         if text is not None:
             files.ensure_folder(os.path.dirname(path))
-            files.replace(path, files.encode(text))
+            atomic.replace(path, files.encode(text))
 
 
 def diffs(deployment: Deployment, found: Found) -> list[dict[str, str]]:

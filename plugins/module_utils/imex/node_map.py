@@ -4,7 +4,8 @@
 
 """The node map: the ordered addresses of an IMEX domain, as nodes_config.cfg holds them.
 
-A node's id is its 0-based position, so order is part of a map's identity (reference 1.9).
+A node's id is its 0-based position, so order is part of a map's identity (reference 1.9). node_rules.py
+builds a map of given entries and says which it may have.
 """
 
 from __future__ import annotations
@@ -65,24 +66,6 @@ class MapChange(t.NamedTuple):
 def digest(nodes: t.Iterable[str]) -> str:
     """The identity of a map, order included: sha256 over its canonical lines."""
     return "sha256:" + hashlib.sha256(("\n".join(nodes) + "\n").encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def build(entries: t.Sequence[str], policy: Policy, *, what: str = "nodes") -> NodeMap:
-    """Check entries and make the map of them, in their order.
-
-    Raises InputError that names every entry that cannot be used, by its position (1 = first line, id 0), and why.
-    what: the name of the option or variable that the entries come from.
-    """
-    from . import node_rules
-
-    return node_rules.build(entries, policy, what=what)
-
-
-def refusal(entry: str, policy: Policy) -> str:
-    """Why an entry cannot be a member, in words; empty when it can."""
-    from . import node_rules
-
-    return node_rules.refusal(entry, policy)
 
 
 def leading_zeros(entry: str) -> bool:

@@ -35,7 +35,11 @@ REFUSED = (
 
 
 def build(entries: t.Sequence[str], policy: Policy, *, what: str = "nodes") -> NodeMap:
-    """See node_map.build."""
+    """Check entries and make the map of them, in their order.
+
+    Raises InputError that names every entry that cannot be used, by its position (1 = first line, id 0), and why.
+    what: the name of the option or variable that the entries come from.
+    """
     problems: list[str] = []
     seen: dict[str, int] = {}
     families: dict[int, int] = {}
@@ -66,7 +70,7 @@ def build(entries: t.Sequence[str], policy: Policy, *, what: str = "nodes") -> N
 
 
 def refusal(entry: str, policy: Policy) -> str:
-    """See node_map.refusal."""
+    """Why an entry cannot be a member, in words; empty when it can."""
     if not entry:
         return "is empty"
     if "/" in entry:

@@ -13,11 +13,10 @@ import typing as t
 from .. import files
 from ..errors import FabricError
 from . import deployment, dropin, host_files, node_map
+from .wanted import Wanted
 
 if t.TYPE_CHECKING:
-    from .host import Local
-    from .status import Request
-    from .verdict import Facts
+    from .look import Facts, Local, Request
 
 
 class HostChange(t.NamedTuple):
@@ -36,9 +35,9 @@ def expected(plan: t.Mapping[str, t.Any]) -> tuple[str, ...]:
     )
 
 
-def wanted(plan: t.Mapping[str, t.Any], local_addresses: t.Sequence[str]) -> deployment.Wanted:
+def wanted(plan: t.Mapping[str, t.Any], local_addresses: t.Sequence[str]) -> Wanted:
     """The plan as imex_nodes_config would have it from its options."""
-    return deployment.Wanted(
+    return Wanted(
         state=plan["state"],
         nodes=tuple(str(node) for node in plan.get("nodes") or ()),
         order=plan["order"],

@@ -10,9 +10,10 @@ import typing as t
 
 from ..errors import InputError
 from . import config_file, node_map
-from .deployment import Deployment, Found, Wanted
+from .deployment import Deployment
 from .probe import probe
 from .quorum import required
+from .wanted import Found, Wanted
 
 
 class Reach(t.NamedTuple):

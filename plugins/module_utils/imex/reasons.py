@@ -9,8 +9,8 @@ from __future__ import annotations
 import typing as t
 
 from . import config_file, node_map
-from .deployment import Found, Reason
 from .refusals import shown
+from .wanted import Found, Reason
 
 if t.TYPE_CHECKING:
     from .daemon import Loaded

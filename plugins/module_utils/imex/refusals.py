@@ -11,7 +11,7 @@ import typing as t
 
 from ..errors import InputError
 from . import node_map, node_rules
-from .deployment import Found, Wanted
+from .wanted import Found, Wanted
 
 # The first driver whose daemon takes host names in the node map (reference 1.9).
 HOSTNAMES_SINCE = (570, 158, 1)
@@ -39,7 +39,7 @@ def check_names(wanted: Wanted, found: Found, nodes: tuple[str, ...]) -> None:
         if not addresses:
             faults.append(f"{name!r} cannot be resolved on this host")
         for address in addresses:
-            fault = node_map.refusal(address, wanted.policy)
+            fault = node_rules.refusal(address, wanted.policy)
             if fault:
                 faults.append(f"{name!r} resolves here to {address}, which {fault}")
             elif seen.setdefault(address, name) != name:

@@ -13,11 +13,10 @@ from . import config_file, node_map
 from .daemon import NOTHING
 from .domain import Domain, Node
 from .unit import Unit, mask_note
-from .verdict import Facts
 from .words import CONNECTED, READY
 
 if t.TYPE_CHECKING:
-    from .status import Look, Request
+    from .look import Facts, Look, Request
 
 
 def result(request: Request, look: Look, warnings: list[str]) -> dict[str, t.Any]:

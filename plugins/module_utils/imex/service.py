@@ -77,7 +77,9 @@ def carry_out(order: Order, check_mode: bool) -> Outcome:
     """Do what order asks. Raises UnitError (no such unit, masked by somebody else, systemctl fails) and FileError."""
     if check_mode:
         return _Run(order, True).carry_out()
-    with files.locked(os.path.join(order.run_dir, "imex-unit.lock")):
+    from .. import atomic
+
+    with atomic.locked(os.path.join(order.run_dir, "imex-unit.lock")):
         return _Run(order, False).carry_out()
 
 
@@ -310,8 +312,10 @@ class _Run:
             if text is None:
                 files.remove(path)
             else:
+                from .. import atomic
+
                 files.ensure_folder(os.path.dirname(path))
-                files.replace(path, files.encode(text), mode=0o644)
+                atomic.replace(path, files.encode(text), mode=0o644)
         self._do("daemon-reload", "daemon-reload")
         if not self.check_mode:
             self._look()
@@ -341,9 +345,11 @@ class _Run:
         if self.unit.masked:
             return
         if not self.check_mode:
+            from .. import atomic
+
             # First the note: a mask without it could not be undone by us.
             files.ensure_folder(os.path.dirname(note))
-            files.replace(note, files.encode(f"masked by {self.order.run_id or 'hpc.fabric'}\n"), mode=0o644)
+            atomic.replace(note, files.encode(f"masked by {self.order.run_id or 'hpc.fabric'}\n"), mode=0o644)
         try:
             self._do("mask", "mask", self.unit.unit)
         except UnitError:

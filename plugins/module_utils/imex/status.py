@@ -13,59 +13,15 @@ import time
 import typing as t
 
 from ..errors import ControlError, InputError, NoSystemdError, UnitError
+from .look import Facts, Local, Look, Reason, Request, answered
 from .words import READY
 
 if t.TYPE_CHECKING:
     from .daemon import Loaded
-    from .host import Local
     from .unit import Unit
-    from .verdict import Facts, Reason, Verdict
 
 BUILT = ("daemon", "domain", "channels", "activity", "log")
 LATER = ("errors", "statistics", "nvlink")
-
-
-class Request(t.NamedTuple):
-    """The options of imex_status, see its documentation."""
-
-    config_path: str = "/etc/nvidia-imex/config.cfg"
-    nodes_config_path: str | None = None
-    control_command: str = "nvidia-imex-ctl"
-    control_timeout: float = 30.0
-    service: str = "nvidia-imex"
-    systemctl_command: str = "systemctl"
-    local_addresses: t.Sequence[str] | None = None
-    state_dir: str = "/var/lib/hpc-fabric"
-    run_dir: str = "/run/hpc-fabric"
-    proc_root: str = "/proc"
-    sysfs_root: str = "/sys"
-    device_root: str = "/dev"
-    unit_dir: str = "/etc/systemd/system"
-    gather: t.Sequence[str] = ("daemon", "domain")
-    detail: str = "summary"
-    planned: t.Mapping[str, t.Any] | None = None
-    expected_nodes: t.Sequence[str] | None = None
-    quorum: str = "all"
-    required_nodes: t.Sequence[str] = ()
-    require: str = "none"
-    wait_timeout: float = 0.0
-    wait_interval: float = 1.0
-    starting_limit: float = 300.0
-    probe: t.Mapping[str, t.Any] | None = None
-    smi_command: str = "nvidia-smi"
-    persist_path: str = "/var/run/nvidia-imex/persist.dat"
-    job_records_dir: str = "/run/hpc-fabric/jobs"
-    slurm_conf: t.Sequence[str] = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")
-
-
-class Look(t.NamedTuple):
-    """One look at the host: the facts, the verdict on them, and what the result needs besides."""
-
-    local: Local
-    facts: Facts
-    verdict: Verdict
-    # What imex_nodes_config would return, with planned.
-    deployment: dict[str, t.Any] | None
 
 
 def run(request: Request) -> tuple[dict[str, t.Any], str]:
@@ -106,7 +62,7 @@ def look_once(request: Request, limit: float) -> Look:
     unit, unit_known = None, True
     if "daemon" in request.gather:
         unit, unit_known = _unit(request, found)
-    facts = verdict.Facts(
+    facts = Facts(
         expected=expected,
         expected_known=request.expected_nodes is not None
         or request.planned is not None
@@ -122,7 +78,7 @@ def look_once(request: Request, limit: float) -> Look:
         starting_limit=request.starting_limit,
     )
     facts = _ask(request, local, facts, limit)
-    if not driver and facts.unit is None and not verdict.answered(facts) and "daemon" not in request.gather:
+    if not driver and facts.unit is None and not answered(facts) and "daemon" not in request.gather:
         # Is there any IMEX at all? Only this cheap question needs the unit.
         asked, unit_known = _unit(request, found)
         facts = facts._replace(
@@ -182,7 +138,6 @@ def _checked(request: Request) -> tuple[Request, list[str]]:
 def _unit(request: Request, found: list[Reason]) -> tuple[Unit | None, bool]:
     """The unit, and whether that is certain: without systemd there is none, but systemd can fail to answer too."""
     from .unit import read_unit
-    from .verdict import Reason
 
     try:
         return read_unit(request.service, request.systemctl_command, request.control_timeout), True

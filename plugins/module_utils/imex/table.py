@@ -22,7 +22,10 @@ TIME = re.compile(r"^\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{2}:\d{2}(?:\.\d+)?$")
 
 
 def parse(text: str, local_addresses: t.Collection[str]) -> Domain:
-    """Read the table. The mark of the local node counts before local_addresses. Raises ControlError (unreadable)."""
+    """Read the text table of nvidia-imex-ctl -N (570.86 to 595). Raises ControlError (kind unreadable).
+
+    The mark of the local node counts before local_addresses.
+    """
     own = {canonical(address) for address in local_addresses}
     found: dict[int, dict[str, str | None]] = {}
     columns: list[int] = []

@@ -14,12 +14,8 @@ import typing as t
 
 from ..errors import FileError
 from . import config_file, endpoint, log
+from .look import Facts, Local, Reason, Request, answered
 from .node_map import canonical
-from .verdict import Facts, Reason, answered
-
-if t.TYPE_CHECKING:
-    from .host import Local
-    from .status import Request
 
 PORTS = ("SERVER_PORT", "IMEX_CMD_PORT")
 

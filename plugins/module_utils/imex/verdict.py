@@ -12,61 +12,12 @@ from __future__ import annotations
 
 import typing as t
 
+from .look import Facts, Reason, Verdict, answered
 from .node_map import canonical
-from .words import CONNECTED, READY, UNAVAILABLE
+from .words import CONNECTED, READY
 
 if t.TYPE_CHECKING:
-    from .daemon import Loaded
     from .domain import Domain
-    from .quorum import Quorum
-    from .unit import Unit
-
-
-class Reason(t.NamedTuple):
-    """Why. A note is worth knowing and makes no verdict worse."""
-
-    code: str
-    message: str
-    nodes: tuple[str, ...] = ()
-    note: bool = False
-
-
-class Facts(t.NamedTuple):
-    """What was found on one host. None: not asked, or not known (then an entry of found says why)."""
-
-    expected: tuple[str, ...] = ()
-    # False where the files that say it cannot be read.
-    expected_known: bool = True
-    configured: tuple[str, ...] = ()
-    driver: bool = True
-    unit: Unit | None = None
-    # False where systemd is there, but gave no answer: there may be a unit.
-    unit_known: bool = True
-    # Whether systemd or the control tool was asked at all, and the latter for the domain.
-    asked: bool = True
-    domain_asked: bool = True
-    domain: Domain | None = None
-    # The local daemon's word: its own row's, else what -q says.
-    state: str | None = None
-    control_kind: str = ""
-    control_message: str = ""
-    command_enabled: bool = True
-    loaded: Loaded | None = None
-    quorum: Quorum | None = None
-    managed_by: str = "unknown"
-    now: float = 0.0
-    starting_limit: float = 300.0
-    # Reasons from reading files, ports and the log.
-    found: tuple[Reason, ...] = ()
-
-
-class Verdict(t.NamedTuple):
-    """The word, its reasons (the gravest first), one line for a person, and what it rests on."""
-
-    word: str
-    reasons: tuple[Reason, ...]
-    summary: str
-    evidence: tuple[str, ...]
 
 
 def judge(facts: Facts) -> Verdict:
@@ -81,11 +32,6 @@ def judge(facts: Facts) -> Verdict:
         word = "degraded"
     reasons.sort(key=lambda reason: reason.note)
     return Verdict(word, tuple(reasons), _summary(facts, word, reasons), _evidence(facts))
-
-
-def answered(facts: Facts) -> bool:
-    """True when the local daemon spoke for itself."""
-    return facts.state not in (None, "", UNAVAILABLE)
 
 
 def all_well(facts: Facts) -> bool:

@@ -31,7 +31,8 @@ from .records import (
     Reason,
     enumerate_some,
 )
-from .work import leaving_work, member_work, with_rounds
+from .rounds import with_rounds
+from .work import leaving_work, member_work
 
 
 def decide(

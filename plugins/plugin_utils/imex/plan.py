@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import InputError
-from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map, quorum
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map, node_rules, quorum
 
 from .records import (
     ABSENT,
@@ -134,7 +134,7 @@ def _address_faults(name: str, hosts: t.Sequence[HostSettings], shared: Shared) 
                 text = f"{host.host}: its address is not known: set imex_address, or imex_network where its addresses are known"
                 reasons.append(Reason("no_address", text, (host.host,)))
             continue
-        fault = node_map.refusal(host.address, policy)
+        fault = node_rules.refusal(host.address, policy)
         if fault:
             text = f"{host.host}: its address {host.address!r} cannot be a member's, it {fault}"
             reasons.append(Reason("bad_address", text, (host.host,)))

@@ -12,7 +12,7 @@ from ansible.module_utils.basic import missing_required_lib
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import InputError
-from ansible_collections.hpc.fabric.plugins.module_utils.imex import config_file, node_map
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import config_edit, node_map
 
 from .records import (
     ABSENT,
@@ -235,7 +235,7 @@ def _kind(reader: Reader, domain: str | None) -> str:
 
 def _config(reader: Reader) -> dict[str, str]:
     try:
-        values = config_file.normalise(reader.mapping("imex_config"))
+        values = config_edit.normalise(reader.mapping("imex_config"))
     except InputError as exc:
         reader.problem("bad_variable", f"imex_config: {exc}")
         return {}

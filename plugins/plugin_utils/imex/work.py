@@ -24,7 +24,6 @@ from .records import (
 )
 
 if t.TYPE_CHECKING:
-    from .examine import Finding
     from .view import View
 
 # What a rewrite of the two files sets right, and what the call for the unit does.
@@ -115,27 +114,6 @@ def leaving_work(host: str, plan: Plan, found: Facts) -> HostDecision:
         owner=str(planned.planned.get("owner") or ""),
         group=str(planned.planned.get("group") or ""),
     )
-
-
-def with_rounds(
-    hosts: t.Mapping[str, HostDecision], findings: t.Mapping[str, Finding]
-) -> tuple[dict[str, HostDecision], dict[str, int]]:
-    """Give each restart of a local change a round of its own; all other work is done in round 0.
-
-    Members that were stopped come first: from round 1 on the domain has all it can have.
-    """
-    result = dict(hosts)
-    rounds: dict[str, int] = {}
-    for name, finding in findings.items():
-        if finding.decision != LOCAL:
-            continue
-        first = [host for host in finding.full if host not in finding.view.holders]
-        turns = [host for host in finding.full if host in finding.view.holders]
-        start = 1 if first or any(result[h].work for h in finding.view.here if h not in finding.full) else 0
-        for number, host in enumerate(turns, start):
-            result[host] = result[host]._replace(round=number)
-        rounds[name] = start + len(turns)
-    return result, rounds
 
 
 def _active(view: View, nodes: tuple[str, ...], plan: Plan) -> tuple[str, ...]:

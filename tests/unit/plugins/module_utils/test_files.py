@@ -91,7 +91,7 @@ def test_a_part_of_the_path_is_a_file(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileError, match="Not a directory"):
         files.read_plain(str(tmp_path / "f" / "g"))
     with pytest.raises(FileError, match="A part of the path is a file"):
-        files.replace(str(tmp_path / "f" / "g"), b"")
+        atomic.replace(str(tmp_path / "f" / "g"), b"")
 
 
 @as_root
@@ -110,7 +110,7 @@ def test_write_without_rights(tmp_path: pathlib.Path) -> None:
     folder.mkdir(mode=0o755)
     path = folder / "f"
     path.write_text("old")
-    message = in_child(lambda: files.replace(str(path), b"new"))
+    message = in_child(lambda: atomic.replace(str(path), b"new"))
     assert message.startswith(f"Cannot write {path}: Permission denied. Run as root (become: true)")
     assert path.read_text() == "old"
 
@@ -142,7 +142,7 @@ def test_replace_makes_a_file_whatever_the_umask(tmp_path: pathlib.Path) -> None
     path = tmp_path / "f"
     before = os.umask(0o077)
     try:
-        files.replace(str(path), b"x\n")
+        atomic.replace(str(path), b"x\n")
     finally:
         os.umask(before)
     assert path.read_bytes() == b"x\n"
@@ -154,9 +154,9 @@ def test_replace_keeps_the_mode(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "f"
     path.write_text("old")
     path.chmod(0o640)
-    files.replace(str(path), b"new")
+    atomic.replace(str(path), b"new")
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o640)
-    files.replace(str(path), b"new", mode=0o600)
+    atomic.replace(str(path), b"new", mode=0o600)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -165,9 +165,9 @@ def test_replace_keeps_the_owner(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "f"
     path.write_text("old")
     os.chown(path, 12, 34)
-    files.replace(str(path), b"new")
+    atomic.replace(str(path), b"new")
     assert (path.stat().st_uid, path.stat().st_gid) == (12, 34)
-    files.replace(str(path), b"new", uid=56)
+    atomic.replace(str(path), b"new", uid=56)
     assert (path.stat().st_uid, path.stat().st_gid) == (56, 34)
 
 
@@ -178,13 +178,13 @@ def test_replace_keeps_extended_attributes(tmp_path: pathlib.Path) -> None:
         os.setxattr(path, "user.label", b"imex")
     except OSError:
         pytest.skip("this file system has no extended attributes for users")
-    files.replace(str(path), b"new")
+    atomic.replace(str(path), b"new")
     assert os.getxattr(path, "user.label") == b"imex"
 
 
 def test_replace_writes_large_files_whole(tmp_path: pathlib.Path) -> None:
     data = os.urandom(3_000_000)
-    files.replace(str(tmp_path / "f"), data)
+    atomic.replace(str(tmp_path / "f"), data)
     assert (tmp_path / "f").read_bytes() == data
 
 
@@ -194,13 +194,13 @@ def test_replace_refuses_what_is_no_file(make: t.Callable[[pathlib.Path], None],
     make(path)
     before = names(tmp_path)
     with pytest.raises(FileError, match="expected a regular file"):
-        files.replace(str(path), b"new")
+        atomic.replace(str(path), b"new")
     assert names(tmp_path) == before
 
 
 def test_replace_without_its_folder(tmp_path: pathlib.Path) -> None:
     with pytest.raises(FileError, match=r"no/f: No such file or directory\. The folder does not exist: create it"):
-        files.replace(str(tmp_path / "no" / "f"), b"")
+        atomic.replace(str(tmp_path / "no" / "f"), b"")
 
 
 def test_litter_of_a_dead_writer_goes_with_the_next_write(tmp_path: pathlib.Path) -> None:
@@ -208,18 +208,18 @@ def test_litter_of_a_dead_writer_goes_with_the_next_write(tmp_path: pathlib.Path
     (tmp_path / f".f{atomic.TEMPORARY}4711-dead").write_text("half")
     (tmp_path / f".g{atomic.TEMPORARY}4711-dead").write_text("of another file")
     (tmp_path / ".f.swp").write_text("of an editor")
-    files.replace(str(path), b"new")
+    atomic.replace(str(path), b"new")
     assert names(tmp_path) == [".f.swp", f".g{atomic.TEMPORARY}4711-dead", "f"]
 
 
 def test_the_temporary_file_of_a_living_writer_stays(tmp_path: pathlib.Path) -> None:
     handle, path = atomic.create_temporary(str(tmp_path), "f")
     try:
-        files.replace(str(tmp_path / "f"), b"new")
+        atomic.replace(str(tmp_path / "f"), b"new")
         assert os.path.exists(path)
     finally:
         os.close(handle)
-    files.replace(str(tmp_path / "f"), b"newer")
+    atomic.replace(str(tmp_path / "f"), b"newer")
     assert names(tmp_path) == ["f"]
 
 
@@ -231,7 +231,7 @@ def test_many_writers_at_once_leave_one_whole_file(tmp_path: pathlib.Path) -> No
     def write(data: bytes) -> None:
         try:
             for _round in range(20):
-                files.replace(str(path), data)
+                atomic.replace(str(path), data)
         except Exception as exc:
             errors.append(exc)
 
@@ -269,13 +269,13 @@ def test_lock_names_its_holder_and_ends_with_it(tmp_path: pathlib.Path) -> None:
     child = os.fork()
     if not child:
         os.close(finish)
-        with files.locked(path):
+        with atomic.locked(path):
             os.write(begin, b"x")
             os.read(end, 1)
         os._exit(0)
     try:
         os.read(ready, 1)
-        with pytest.raises(FileError) as error, files.locked(path, 0.2):
+        with pytest.raises(FileError) as error, atomic.locked(path, 0.2):
             pass
         assert path in str(error.value)
         assert f"process {child}" in str(error.value)
@@ -284,7 +284,7 @@ def test_lock_names_its_holder_and_ends_with_it(tmp_path: pathlib.Path) -> None:
         os.close(end)
         os.kill(child, 9)
         os.waitpid(child, 0)
-    with files.locked(path, 0):
+    with atomic.locked(path, 0):
         assert pathlib.Path(path).read_text() == f"{os.getpid()}\n"
 
 
@@ -292,12 +292,12 @@ def test_lock_excludes_two_runs(tmp_path: pathlib.Path) -> None:
     # Both add to the same number, reading it before they write it: without the lock some additions are lost.
     code = (
         "import sys\n"
-        "from ansible_collections.hpc.fabric.plugins.module_utils import files\n"
+        "from ansible_collections.hpc.fabric.plugins.module_utils import atomic, files\n"
         "lock, path = sys.argv[1:]\n"
         "for _turn in range(100):\n"
-        "    with files.locked(lock, 60):\n"
+        "    with atomic.locked(lock, 60):\n"
         "        number = int(files.read_text(path))\n"
-        "        files.replace(path, str(number + 1).encode())\n"
+        "        atomic.replace(path, str(number + 1).encode())\n"
     )
     path = tmp_path / "number"
     path.write_text("0")
@@ -310,20 +310,20 @@ def test_lock_excludes_two_runs(tmp_path: pathlib.Path) -> None:
 
 def test_lock_that_cannot_be_made(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="Cannot create the folder"), files.locked(str(tmp_path / "file" / "lock")):
+    with pytest.raises(FileError, match="Cannot create the folder"), atomic.locked(str(tmp_path / "file" / "lock")):
         pass
 
 
 # Run in a mount namespace of its own: makes the file system, tries to write, prints the error and what is there then.
 FULL = """
 import os, subprocess, sys
-from ansible_collections.hpc.fabric.plugins.module_utils import files
+from ansible_collections.hpc.fabric.plugins.module_utils import atomic, files
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import FileError
 kind, folder = sys.argv[1:]
 path = folder + "/nodes_config.cfg"
 if kind == "full":
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], check=True)
-    files.replace(path, b"old")
+    atomic.replace(path, b"old")
     with open(folder + "/filler", "wb", buffering=0) as filler:
         try:
             while True:
@@ -334,11 +334,11 @@ elif kind == "inodes":
     subprocess.run(["mount", "-t", "tmpfs", "-o", "nr_inodes=2", "none", folder], check=True)
     open(path, "w").write("old")
 else:
-    files.replace(path, b"old")
+    atomic.replace(path, b"old")
     subprocess.run(["mount", "--bind", folder, folder], check=True)
     subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
 try:
-    files.replace(path, b"new" * 10000)
+    atomic.replace(path, b"new" * 10000)
     print("no error")
 except FileError as exc:
     print(exc)

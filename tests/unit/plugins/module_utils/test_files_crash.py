@@ -12,7 +12,7 @@ import random
 import signal
 import time
 
-from ansible_collections.hpc.fabric.plugins.module_utils import atomic, files
+from ansible_collections.hpc.fabric.plugins.module_utils import atomic
 
 ROUNDS = 1000
 VERSIONS = (b"old\n" * 2000, b"new and longer\n" * 3000)
@@ -26,7 +26,7 @@ def spawn_writer(path: str) -> int:
     try:
         while True:
             for data in VERSIONS:
-                files.replace(path, data)
+                atomic.replace(path, data)
     finally:
         os._exit(1)
 
@@ -34,7 +34,7 @@ def spawn_writer(path: str) -> int:
 def test_kill_at_any_moment_leaves_a_whole_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "nodes_config.cfg"
     dice = random.Random()
-    files.replace(str(path), VERSIONS[0])
+    atomic.replace(str(path), VERSIONS[0])
     broken: list[int] = []
     left = 0
     seen = set()
@@ -54,6 +54,6 @@ def test_kill_at_any_moment_leaves_a_whole_file(tmp_path: pathlib.Path) -> None:
     # The rounds met writers in the middle of their work, and both versions came out: else this test proves nothing.
     assert left > 0
     assert seen == set(VERSIONS)
-    files.replace(str(path), VERSIONS[1])
+    atomic.replace(str(path), VERSIONS[1])
     assert os.listdir(tmp_path) == [path.name]
     assert path.read_bytes() == VERSIONS[1]

@@ -12,7 +12,7 @@ import typing as t
 import pytest
 
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import InputError
-from ansible_collections.hpc.fabric.plugins.module_utils.imex import config_file, config_rules
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import config_edit, config_file, config_rules
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[4] / "fixtures" / "config_file"
 
@@ -43,15 +43,15 @@ def after_of(row: dict[str, t.Any]) -> str:
 def test_edit(row: dict[str, t.Any]) -> None:
     if "errors" in row:
         with pytest.raises(InputError) as error:
-            config_file.edit(row["text"], row["set"], "/etc/config.cfg")
+            config_edit.edit(row["text"], row["set"], "/etc/config.cfg")
         assert str(error.value).startswith("/etc/config.cfg cannot be used, nothing was written: ")
         for part in row["errors"]:
             assert part in str(error.value)
         return
-    edited = config_file.edit(text_of(row), row["set"], "/etc/config.cfg")
+    edited = config_edit.edit(text_of(row), row["set"], "/etc/config.cfg")
     assert edited.text == after_of(row)
     assert [list(change) for change in edited.changes] == row["changes"]
-    again = config_file.edit(edited.text, row["set"], "/etc/config.cfg")
+    again = config_edit.edit(edited.text, row["set"], "/etc/config.cfg")
     assert again == (edited.text, ())
 
 
@@ -60,7 +60,7 @@ def test_edit_of_any_key_of_the_stock_file_changes_its_line_only() -> None:
     known = config_file.parse(text, "x").values
     assert len(known) > 30
     for key, value in known.items():
-        edited = config_file.edit(text, {key: "other"}, "x")
+        edited = config_edit.edit(text, {key: "other"}, "x")
         assert edited.text == text.replace(f"\n{key}={value}\n", f"\n{key}=other\n")
         assert edited.text != text
 
@@ -74,11 +74,11 @@ def test_check(row: dict[str, t.Any]) -> None:
     arguments = (row["values"], config_file.Limits(**limits), row["given"])
     if "errors" in row:
         with pytest.raises(InputError) as error:
-            config_file.check(*arguments, what="config.cfg")
+            config_rules.check(*arguments, what="config.cfg")
         for part in ["config.cfg cannot be used", *row["errors"]]:
             assert part in str(error.value)
         return
-    warnings = config_file.check(*arguments)
+    warnings = config_rules.check(*arguments)
     assert len(warnings) == len(row["warnings"])
     for warning, part in zip(warnings, row["warnings"]):
         assert part in warning
@@ -88,11 +88,11 @@ def test_check(row: dict[str, t.Any]) -> None:
 def test_normalise(row: dict[str, t.Any]) -> None:
     if "errors" in row:
         with pytest.raises(InputError) as error:
-            config_file.normalise(row["given"])
+            config_edit.normalise(row["given"])
         for part in row["errors"]:
             assert part in str(error.value)
         return
-    assert config_file.normalise(row["given"]) == row["result"]
+    assert config_edit.normalise(row["given"]) == row["result"]
 
 
 def test_parse_reads_what_edit_refuses() -> None:
@@ -127,10 +127,10 @@ def test_edit_keeps_every_other_byte_of_any_file() -> None:
         if not known:
             continue
         key = dice.choice(sorted(known))
-        edited = config_file.edit(text, {key: "other"}, "x")
+        edited = config_edit.edit(text, {key: "other"}, "x")
         assert config_file.parse(edited.text, "x").values == dict(known, **{key: "other"})
         # Back again gives the very same bytes.
-        assert config_file.edit(edited.text, {key: known[key]}, "x").text == text
+        assert config_edit.edit(edited.text, {key: known[key]}, "x").text == text
 
 
 @pytest.mark.parametrize(

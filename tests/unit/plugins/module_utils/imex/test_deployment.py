@@ -14,6 +14,7 @@ from ansible_collections.hpc.fabric.plugins.module_utils.errors import InputErro
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import deployment, node_map
 from ansible_collections.hpc.fabric.plugins.module_utils.imex.daemon import Loaded
 from ansible_collections.hpc.fabric.plugins.module_utils.imex.unit import Unit
+from ansible_collections.hpc.fabric.plugins.module_utils.imex.wanted import Found, Wanted
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[4] / "fixtures" / "deployment"
 TABLE = json.loads((FIXTURES / "assess.json").read_text(encoding="utf-8"))
@@ -36,9 +37,9 @@ KEYS = {
 }
 
 
-def wanted_of(row: dict[str, t.Any]) -> deployment.Wanted:
+def wanted_of(row: dict[str, t.Any]) -> Wanted:
     data = dict(TABLE["wanted"], **row.get("wanted", {}))
-    return deployment.Wanted(
+    return Wanted(
         **dict(
             data,
             nodes=tuple(data["nodes"]),
@@ -49,7 +50,7 @@ def wanted_of(row: dict[str, t.Any]) -> deployment.Wanted:
     )
 
 
-def found_of(row: dict[str, t.Any]) -> deployment.Found:
+def found_of(row: dict[str, t.Any]) -> Found:
     differs = row.get("found", {})
     data = dict(TABLE["found"], **differs)
     unit = None
@@ -69,7 +70,7 @@ def found_of(row: dict[str, t.Any]) -> deployment.Found:
         names=tuple((name, tuple(addresses)) for name, addresses in data.get("names", ())),
         warnings=tuple(data.get("warnings", ())),
     )
-    return deployment.Found("/etc/nvidia-imex/nodes_config.cfg", "/etc/nvidia-imex/config.cfg", **data)
+    return Found("/etc/nvidia-imex/nodes_config.cfg", "/etc/nvidia-imex/config.cfg", **data)
 
 
 def seen(plan: deployment.Deployment) -> dict[str, t.Any]:

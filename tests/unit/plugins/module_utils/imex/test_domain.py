@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import ControlError
 from ansible_collections.hpc.fabric.plugins.module_utils.imex import domain
+from ansible_collections.hpc.fabric.plugins.module_utils.imex.table import parse as parse_table
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[4] / "fixtures" / "ctl"
 JSON = json.loads((FIXTURES / "json_cases.json").read_text(encoding="utf-8"))
@@ -67,7 +68,7 @@ def test_parse_json_refuses(case: dict[str, t.Any]) -> None:
 
 @pytest.mark.parametrize("case", good(TABLE), ids=lambda case: case["name"])
 def test_parse_table(case: dict[str, t.Any]) -> None:
-    found = domain.parse_table(text_of(case), TABLE["local_addresses"])
+    found = parse_table(text_of(case), TABLE["local_addresses"])
     check(found, case)
     # The table's hosts come from the local file, so they say nothing of what the daemon holds.
     assert domain.own_row_hosts(found) is None
@@ -76,14 +77,14 @@ def test_parse_table(case: dict[str, t.Any]) -> None:
 @pytest.mark.parametrize("case", bad(TABLE), ids=lambda case: case["name"])
 def test_parse_table_refuses(case: dict[str, t.Any]) -> None:
     with pytest.raises(ControlError) as raised:
-        domain.parse_table(text_of(case), TABLE["local_addresses"])
+        parse_table(text_of(case), TABLE["local_addresses"])
     assert case["error"] in str(raised.value)
     assert raised.value.kind == "unreadable"
 
 
 def test_parse_table_reads_two_digit_columns() -> None:
     text = (FIXTURES / "ctl_N_570.172_18node.txt").read_text(encoding="utf-8")
-    found = domain.parse_table(text, ["172.31.56.47"])
+    found = parse_table(text, ["172.31.56.47"])
     assert [node.id for node in found.nodes] == list(range(18))
     assert all([link.id for link in node.connections] == list(range(18)) for node in found.nodes)
     assert {link.status for node in found.nodes for link in node.connections} == {"CONNECTED"}
@@ -94,7 +95,7 @@ def test_parse_table_reads_two_digit_columns() -> None:
 
 
 def test_parse_json_and_table_agree_on_570_172() -> None:
-    table = domain.parse_table((FIXTURES / "ctl_N_570.172_18node.txt").read_text(encoding="utf-8"), [])
+    table = parse_table((FIXTURES / "ctl_N_570.172_18node.txt").read_text(encoding="utf-8"), [])
     nodes = {
         str(node.id): {
             "status": node.status,

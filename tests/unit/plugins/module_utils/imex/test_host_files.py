@@ -24,6 +24,7 @@ from ansible_collections.hpc.fabric.plugins.module_utils.imex import (
     reach as reachable,
 )
 from ansible_collections.hpc.fabric.plugins.module_utils.imex.unit import Unit
+from ansible_collections.hpc.fabric.plugins.module_utils.imex.wanted import Found, Wanted
 
 A, B = "10.0.0.11", "10.0.0.12"
 RUNNING = Unit(
@@ -36,10 +37,10 @@ RUNNING = Unit(
     started_at=2000.0,
     activating_at=1999.0,
 )
-WANTED = deployment.Wanted(nodes=(A, B), local_addresses=(A,))
+WANTED = Wanted(nodes=(A, B), local_addresses=(A,))
 
 
-def find(tmp_path: pathlib.Path, wanted: deployment.Wanted = WANTED, **observed: t.Any) -> deployment.Found:
+def find(tmp_path: pathlib.Path, wanted: Wanted = WANTED, **observed: t.Any) -> Found:
     return host_files.find(
         wanted,
         str(tmp_path / "config.cfg"),
@@ -70,7 +71,7 @@ def write_map(tmp_path: pathlib.Path, text: str, when: float) -> None:
     ],
 )
 def test_where_the_node_map_belongs(option: str | None, wanted: dict[str, str], in_file: str, path: str) -> None:
-    asked = deployment.Wanted(config=tuple(wanted.items()))
+    asked = Wanted(config=tuple(wanted.items()))
     assert host_files.nodes_path_of(asked, "/etc/nvidia-imex/config.cfg", option, in_file) == path
 
 
@@ -80,7 +81,7 @@ def test_where_the_node_map_belongs(option: str | None, wanted: dict[str, str], 
 def test_places_where_no_node_map_belongs(path: str) -> None:
     text = f"IMEX_NODE_CONFIG_FILE={path}\n"
     with pytest.raises(InputError, match="expected an absolute path other than"):
-        host_files.nodes_path_of(deployment.Wanted(), "/etc/nvidia-imex/config.cfg", None, text)
+        host_files.nodes_path_of(Wanted(), "/etc/nvidia-imex/config.cfg", None, text)
 
 
 def test_record_of_this_start_is_the_best_evidence(tmp_path: pathlib.Path) -> None:
@@ -144,7 +145,7 @@ def test_without_names_nobody_is_asked(tmp_path: pathlib.Path) -> None:
 def test_apply_makes_the_folder_and_writes_both(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "etc" / "nvidia-imex"
     wanted = WANTED._replace(config=(("SERVER_PORT", 31000),))
-    found = deployment.Found(str(folder / "nodes_config.cfg"), str(folder / "config.cfg"))
+    found = Found(str(folder / "nodes_config.cfg"), str(folder / "config.cfg"))
     plan = deployment.assess(wanted, found)
     host_writes.apply(plan, found)
     assert (folder / "nodes_config.cfg").read_text() == f"{A}\n{B}\n"
@@ -214,8 +215,8 @@ def ports() -> t.Iterator[Ports]:
 def reach(
     nodes: tuple[str, ...], spec: str, port: int | None, local: tuple[str, ...], config: str = ""
 ) -> reachable.Reach:
-    wanted = deployment.Wanted(nodes=nodes, policy=node_map.Policy(allow_loopback=True), local_addresses=local)
-    found = deployment.Found("/n", "/c", config_text=config or None)
+    wanted = Wanted(nodes=nodes, policy=node_map.Policy(allow_loopback=True), local_addresses=local)
+    found = Found("/n", "/c", config_text=config or None)
     plan = deployment.assess(wanted._replace(require_local_address=False), found)
     return reachable.reach(plan, wanted, spec, port, 0.3, found)
 

@@ -13,7 +13,7 @@ import typing as t
 import pytest
 
 from ansible_collections.hpc.fabric.plugins.module_utils.errors import InputError
-from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import node_map, node_rules
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[4] / "fixtures" / "node_map"
 
@@ -27,10 +27,10 @@ def table(name: str) -> list[t.Any]:
 def test_build(row: dict[str, t.Any]) -> None:
     policy = node_map.Policy(**row["policy"])
     if "nodes" in row:
-        assert node_map.build(row["entries"], policy).nodes == tuple(row["nodes"])
+        assert node_rules.build(row["entries"], policy).nodes == tuple(row["nodes"])
         return
     with pytest.raises(InputError) as error:
-        node_map.build(row["entries"], policy, what="imex_nodes")
+        node_rules.build(row["entries"], policy, what="imex_nodes")
     assert str(error.value).startswith("imex_nodes cannot be used, nothing was written: ")
     for part in row["errors"]:
         assert part in str(error.value)
@@ -64,13 +64,13 @@ def test_arrange_refuses_an_unknown_order() -> None:
 
 
 def test_text_reads_back_as_the_same_map() -> None:
-    built = node_map.build(["10.0.0.2", "10.0.0.1"], node_map.Policy())
+    built = node_rules.build(["10.0.0.2", "10.0.0.1"], node_map.Policy())
     assert built.text == "10.0.0.2\n10.0.0.1\n"
     assert node_map.parse(built.text, "x") == (built.nodes, ())
 
 
 def test_digest_is_of_the_ordered_lines() -> None:
-    built = node_map.build(["10.0.0.1", "10.0.0.2"], node_map.Policy())
+    built = node_rules.build(["10.0.0.1", "10.0.0.2"], node_map.Policy())
     assert built.digest == "sha256:" + hashlib.sha256(b"10.0.0.1\n10.0.0.2\n").hexdigest()
     assert built.digest != node_map.digest(reversed(built.nodes))
     assert node_map.digest(()) == node_map.NodeMap(()).digest

@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.hpc.fabric.plugins.module_utils.imex import faults, quorum, verdict
+from ansible_collections.hpc.fabric.plugins.module_utils.imex import faults, look, quorum, verdict
 from ansible_collections.hpc.fabric.plugins.module_utils.imex.daemon import Loaded
 from ansible_collections.hpc.fabric.plugins.module_utils.imex.domain import Connection, Domain, Node
 from ansible_collections.hpc.fabric.plugins.module_utils.imex.node_map import digest
@@ -71,12 +71,12 @@ def loaded_of(held: t.Any) -> Loaded | None:
     return Loaded(tuple(held), digest(held), "own_row", True, None)
 
 
-def facts_of(case: dict[str, t.Any]) -> verdict.Facts:
+def facts_of(case: dict[str, t.Any]) -> look.Facts:
     expected = tuple(case.get("expected", TABLE["expected"]))
     rows = case.get("domain", TABLE["well"])
     domain = None if rows is None else domain_of(rows, case.get("domain_state", "UP"), case.get("local", 0))
     unit = case.get("unit", "running")
-    facts = verdict.Facts(
+    facts = look.Facts(
         expected=expected,
         configured=tuple(case.get("configured", TABLE["expected"])),
         unit=None if unit is None else Unit("nvidia-imex.service", **TABLE["units"][unit]),
@@ -85,7 +85,7 @@ def facts_of(case: dict[str, t.Any]) -> verdict.Facts:
         control_message="what the control tool said" if case.get("control_kind") else "",
         loaded=loaded_of(case.get("loaded", TABLE["expected"])),
         now=1000.0,
-        found=tuple(verdict.Reason(code, f"the text of {code}", (), note) for code, note in case.get("found", ())),
+        found=tuple(look.Reason(code, f"the text of {code}", (), note) for code, note in case.get("found", ())),
     )
     facts = facts._replace(**{key: case[key] for key in PLAIN if key in case})
     if facts.domain_asked:
