@@ -130,7 +130,8 @@ def rows(plan: Plan, facts: t.Mapping[str, Facts], cut: t.Iterable[str] = ()) ->
     found = {
         str(plan.hosts[host].address): fact.row
         for host, fact in facts.items()
-        if fact.row is not None and plan.hosts[host].address
+        # A start that does not end is killed when its time is over, whatever the daemon says meanwhile.
+        if fact.row is not None and plan.hosts[host].address and not (fact.unit is not None and fact.unit.starting)
     }
     return with_cut(found, [str(plan.hosts[host].address) for host in cut])
 

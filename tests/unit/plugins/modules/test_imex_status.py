@@ -782,7 +782,8 @@ def test_host_changes_of_a_host_as_planned(host: Host) -> None:
 
 @pytest.mark.parametrize("option", ["control_timeout", "wait_timeout", "wait_interval"])
 def test_negative_limits_are_refused(host: Host, option: str) -> None:
-    result = host.call(**{option: -1})
+    limits: dict[str, t.Any] = {option: -1}
+    result = host.call(**limits)
     assert result.rc == 1
     assert option in result.msg
     assert host.calls("nvidia-imex-ctl") == []

@@ -21,7 +21,7 @@ STEPS: list[tuple[t.Any, facts.Step]] = [
 ]
 
 
-@pytest.mark.parametrize(("result", "expected"), STEPS)
+@pytest.mark.parametrize("result, expected", STEPS)
 def test_step(result: t.Any, expected: facts.Step) -> None:
     assert facts.step(result) == expected
 
