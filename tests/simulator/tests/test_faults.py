@@ -117,10 +117,9 @@ def test_isolate_cuts_and_heals(make_up, helpers):
     assert "is a new instance" not in hosts[0].log
 
 
-def test_ignore_sigterm(make_up, helpers):
-    host = make_up(1)[0]
-    host.fault(ignore_sigterm=True)
-    helpers.wait_for(lambda: host.state() == "READY", "READY")
+def test_ignore_sigterm(make_up):
+    # From its start: a daemon sees a change of its settings a moment later only.
+    host = make_up(1, faults={"ignore_sigterm": True})[0]
     host.stop_timeout = 1
     with pytest.raises(AssertionError, match="not reached"):
         host.stop(timeout=0.5)
