@@ -87,8 +87,11 @@ class Facts(t.NamedTuple):
 
     @property
     def running(self) -> bool:
-        """True when a daemon is there that has read its files."""
-        return self.unit is not None and (self.unit.running or self.unit.starting)
+        """True when a daemon is there that has read its files; not in a restart loop, seen at the moment of a start."""
+        if self.unit is None:
+            return False
+        looping = bool(self.unit.restarts) and self.daemon_state not in ALIVE_WORDS
+        return self.unit.running or (self.unit.starting and not looping)
 
     @property
     def alive(self) -> bool:
@@ -279,6 +282,7 @@ def _unit(daemon: t.Mapping[str, t.Any]) -> unit.Unit | None:
         active_state=_word(daemon.get("active_state")),
         sub_state=_word(daemon.get("sub_state")),
         unit_file_state=_word(daemon.get("unit_file_state")),
+        restarts=_count(daemon.get("restarts")) or 0,
         invocation_id=_word(daemon.get("invocation_id")),
         started_at=daemon.get("started_at"),
     )
