@@ -53,7 +53,7 @@ def test_unit_in_a_restart_loop_fails_alone_and_joins_once_mended(site):
     sick.stop()
     sick.fault(exit_at_start={"code": 1, "text": "No device of mine is here"})
     sick.start()
-    site.inventory({"rack1": bed.nodes}, imex_unit_dropin=False, imex_wait_timeout=6)
+    site.inventory({"rack1": bed.nodes}, imex_unit_dropin=False, imex_wait_timeout=12)
     others = [node for node in bed.nodes if node is not sick]
     starts = bed.starts(others)
     run = site.rollout()
